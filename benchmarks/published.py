@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
 
-from everlearn.statistics.factor_kernels import update_factor
+from everlearn.statistics.factor_kernels import update_and_solve_forward
 
 Array = NDArray[np.float64]
 
@@ -87,7 +87,7 @@ class PublishedRLSC:
     def learn(self, x: Array, label: int) -> None:
         self.counts[label] += 1
         self.b[:, label] += x
-        update_factor(self.R, x.copy())
+        update_and_solve_forward(self.R, x.copy(), np.empty((0, len(x))))
         known = np.maximum(self.counts, 1)
         recoded = self.b * (self.counts.sum() / known) ** self.recoding
         # R is upper triangular in C order, which LAPACK reads as lower without a copy.

@@ -212,10 +212,11 @@ class Factor:
         if len(rows) > SINGLE_ROWS:
             self._R = _stacked_qr(self._R, rows)
             return
-        from everlearn.statistics.kernels import update_factor
+        from everlearn.statistics.kernels import update_and_solve_forward
 
+        nothing = np.empty((0, self.n_features))
         for row in rows:
-            update_factor(self._R, row)
+            update_and_solve_forward(self._R, row, nothing)
 
     def _downdate(self, row: Array) -> bool:
         from everlearn.statistics.kernels import downdate_factor

@@ -4,30 +4,8 @@ import numpy as np
 
 from everlearn.compiled import Array, compiled
 
-
-@compiled
-def update_factor(R: Array, x: Array) -> None:
-    """Turn R into R' with R'ᵀR' = RᵀR + x xᵀ, by Givens rotations; x is overwritten.
-
-    Row i:  r = √(R_ii² + x_i²),  c = R_ii / r,  s = x_i / r,
-            R_ij ← c R_ij + s x_j,   x_j ← c x_j − s R_ij.
-    """
-    n = x.shape[0]
-    for i in range(n):
-        if x[i] == 0.0:
-            continue
-        diagonal = R[i, i]
-        radius = np.sqrt(diagonal * diagonal + x[i] * x[i])
-        c = diagonal / radius
-        s = x[i] / radius
-        R[i, i] = radius
-        tail = R[i, i + 1 :]
-        rest = x[i + 1 :]
-        for j in range(tail.shape[0]):
-            above = tail[j]
-            below = rest[j]
-            tail[j] = c * above + s * below
-            rest[j] = c * below - s * above
+# Rows of a factor processed in one pass over a vector.
+FOUR, EIGHT = 4, 8
 
 
 @compiled
@@ -72,63 +50,135 @@ def downdate_factor(R: Array, x: Array, smallest: float) -> bool:
 
 @compiled
 def update_and_solve_forward(R: Array, x: Array, B: Array) -> None:
-    """:func:`update_factor`, x ← R'⁻ᵀ x and each row b of B ← R'⁻ᵀ b, in one sweep over R.
+    """Turn R into R' with R'ᵀR' = RᵀR + x xᵀ, by Givens rotations, and solve with R' in one sweep.
 
-    F_i = b_i / R'_ii,   b_j ← b_j − F_i R'_ij  for j > i. For x itself the rotations give it:
-    x = Σ_i q_i R'_i with q_i = s_i c_1 … c_(i−1), so q = R'⁻ᵀ x.
+    Row i:  r = √(R_ii² + x_i²),  c = R_ii / r,  s = x_i / r,
+            R_ij ← c R_ij + s x_j,   x_j ← c x_j − s R_ij.
+
+    x ← R'⁻ᵀ x and each row b of B ← R'⁻ᵀ b:  b_i ← b_i / R'_ii,   b_j ← b_j − b_i R'_ij  for j > i.
+    For x the rotations give it: x = Σ_i q_i R'_i with q_i = s_i c_1 … c_(i−1), so q = R'⁻ᵀ x.
+
+    Two rows of R share a pass over x, and four a pass over each b.
     """
     n = x.shape[0]
     left = 1.0
-    for i in range(n):
-        tail = R[i, i + 1 :]
-        if x[i] != 0.0:
-            diagonal = R[i, i]
-            radius = np.sqrt(diagonal * diagonal + x[i] * x[i])
-            c = diagonal / radius
-            s = x[i] / radius
-            R[i, i] = radius
-            rest = x[i + 1 :]
-            for j in range(tail.shape[0]):
-                above = tail[j]
-                below = rest[j]
-                tail[j] = c * above + s * below
-                rest[j] = c * below - s * above
-            x[i] = left * s
-            left *= c
+    for p in range(0, n - n % FOUR, FOUR):
+        for i in range(p, p + FOUR, 2):
+            if x[i] == 0.0 and x[i + 1] == 0.0:
+                continue
+            t0, t1, rest = R[i, i:], R[i + 1, i:], x[i:]
+            radius = np.sqrt(t0[0] * t0[0] + rest[0] * rest[0])
+            c0, s0 = t0[0] / radius, rest[0] / radius
+            t0[0] = radius
+            above, below = t0[1], rest[1]
+            t0[1] = c0 * above + s0 * below
+            below = c0 * below - s0 * above
+            radius = np.sqrt(t1[1] * t1[1] + below * below)
+            c1, s1 = t1[1] / radius, below / radius
+            t1[1] = radius
+            rest[0] = left * s0
+            rest[1] = left * c0 * s1
+            left *= c0 * c1
+            t0, t1, rest = R[i, i + 2 :], R[i + 1, i + 2 :], x[i + 2 :]
+            for j in range(rest.shape[0]):
+                above, below = t0[j], rest[j]
+                t0[j] = c0 * above + s0 * below
+                below = c0 * below - s0 * above
+                above = t1[j]
+                t1[j] = c1 * above + s1 * below
+                rest[j] = c1 * below - s1 * above
+        r0, r1, r2, r3 = R[p, p:], R[p + 1, p:], R[p + 2, p:], R[p + 3, p:]
+        t0, t1, t2, t3 = r0[FOUR:], r1[FOUR:], r2[FOUR:], r3[FOUR:]
         for k in range(B.shape[0]):
-            value = B[k, i] / R[i, i]
-            B[k, i] = value
-            right = B[k, i + 1 :]
-            for j in range(tail.shape[0]):
-                right[j] -= value * tail[j]
+            b = B[k, p:]
+            v0 = b[0] / r0[0]
+            v1 = (b[1] - v0 * r0[1]) / r1[1]
+            v2 = (b[2] - v0 * r0[2] - v1 * r1[2]) / r2[2]
+            v3 = (b[3] - v0 * r0[3] - v1 * r1[3] - v2 * r2[3]) / r3[3]
+            b[0], b[1], b[2], b[3] = v0, v1, v2, v3
+            right = b[FOUR:]
+            for j in range(right.shape[0]):
+                right[j] -= v0 * t0[j] + v1 * t1[j] + v2 * t2[j] + v3 * t3[j]
+    for i in range(n - n % FOUR, n):
+        radius = np.sqrt(R[i, i] * R[i, i] + x[i] * x[i])
+        c0, s0 = R[i, i] / radius, x[i] / radius
+        R[i, i] = radius
+        x[i] = left * s0
+        left *= c0
+        for j in range(i + 1, n):
+            above, below = R[i, j], x[j]
+            R[i, j] = c0 * above + s0 * below
+            x[j] = c0 * below - s0 * above
+        for k in range(B.shape[0]):
+            B[k, i] /= radius
+            for j in range(i + 1, n):
+                B[k, j] -= B[k, i] * R[i, j]
 
 
 @compiled
 def solve_forward(R: Array, B: Array) -> None:
-    """Each row b of B ← R⁻ᵀ b:  b_i ← b_i / R_ii,   b_j ← b_j − b_i R_ij  for j > i."""
+    """Each row b of B ← R⁻ᵀ b:  b_i ← b_i / R_ii,   b_j ← b_j − b_i R_ij  for j > i.
+
+    Eight rows of R share a pass over each b.
+    """
     n = R.shape[0]
-    for i in range(n):
-        tail = R[i, i + 1 :]
+    for p in range(0, n, EIGHT):
+        stop = min(p + EIGHT, n)
         for k in range(B.shape[0]):
-            value = B[k, i] / R[i, i]
-            B[k, i] = value
-            right = B[k, i + 1 :]
-            for j in range(tail.shape[0]):
-                right[j] -= value * tail[j]
+            b = B[k]
+            for i in range(p, stop):
+                b[i] /= R[i, i]
+                for j in range(i + 1, stop):
+                    b[j] -= b[i] * R[i, j]
+        if stop == n:
+            return
+        r0, r1, r2, r3 = R[p, stop:], R[p + 1, stop:], R[p + 2, stop:], R[p + 3, stop:]
+        r4, r5, r6, r7 = R[p + 4, stop:], R[p + 5, stop:], R[p + 6, stop:], R[p + 7, stop:]
+        for k in range(B.shape[0]):
+            b = B[k, p:]
+            v0, v1, v2, v3, v4, v5, v6, v7 = b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]
+            right = b[EIGHT:]
+            for j in range(right.shape[0]):
+                right[j] -= (
+                    v0 * r0[j]
+                    + v1 * r1[j]
+                    + v2 * r2[j]
+                    + v3 * r3[j]
+                    + v4 * r4[j]
+                    + v5 * r5[j]
+                    + v6 * r6[j]
+                    + v7 * r7[j]
+                )
 
 
 @compiled
 def solve_backward(R: Array, B: Array) -> None:
-    """Each row b of B ← R⁻¹ b:  b_i ← (b_i − Σ_{j>i} R_ij b_j) / R_ii, last row first."""
+    """Each row b of B ← R⁻¹ b:  b_i ← (b_i − Σ_{j>i} R_ij b_j) / R_ii, last row first.
+
+    Four rows of R share a pass over each b.
+    """
     n = R.shape[0]
-    for i in range(n - 1, -1, -1):
-        tail = R[i, i + 1 :]
+    for i in range(n - 1, n - n % FOUR - 1, -1):
         for k in range(B.shape[0]):
-            right = B[k, i + 1 :]
-            total = 0.0
-            for j in range(tail.shape[0]):
-                total += tail[j] * right[j]
-            B[k, i] = (B[k, i] - total) / R[i, i]
+            for j in range(i + 1, n):
+                B[k, i] -= R[i, j] * B[k, j]
+            B[k, i] /= R[i, i]
+    for p in range(n - n % FOUR - FOUR, -1, -FOUR):
+        r0, r1, r2, r3 = R[p, p:], R[p + 1, p:], R[p + 2, p:], R[p + 3, p:]
+        t0, t1, t2, t3 = r0[FOUR:], r1[FOUR:], r2[FOUR:], r3[FOUR:]
+        for k in range(B.shape[0]):
+            b = B[k, p:]
+            right = b[FOUR:]
+            v0, v1, v2, v3 = 0.0, 0.0, 0.0, 0.0
+            for j in range(right.shape[0]):
+                v0 += t0[j] * right[j]
+                v1 += t1[j] * right[j]
+                v2 += t2[j] * right[j]
+                v3 += t3[j] * right[j]
+            b[3] = (b[3] - v3) / r3[3]
+            b[2] = (b[2] - v2 - r2[3] * b[3]) / r2[2]
+            b[1] = (b[1] - v1 - r1[2] * b[2] - r1[3] * b[3]) / r1[1]
+            b[0] = (b[0] - v0 - r0[1] * b[1] - r0[2] * b[2] - r0[3] * b[3]) / r0[0]
 
 
 @compiled

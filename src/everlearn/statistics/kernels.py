@@ -9,7 +9,6 @@ if COMPILED:
         solve_forward,
         two_products,
         update_and_solve_forward,
-        update_factor,
     )
     from everlearn.statistics.moments_kernels import (
         absorb_rows,
@@ -37,7 +36,6 @@ else:
         solve_forward,
         two_products,
         update_and_solve_forward,
-        update_factor,
     )
 
 __all__ = [
@@ -56,5 +54,4 @@ __all__ = [
     "solve_forward",
     "two_products",
     "update_and_solve_forward",
-    "update_factor",
 ]

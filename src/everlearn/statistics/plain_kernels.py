@@ -19,9 +19,12 @@ LARGEST_CODE = 127
 BLOCK_ROWS = 1024
 
 
-def update_factor(R: Array, x: Array) -> None:
-    """Turn R into R' with R'ᵀR' = RᵀR + x xᵀ, one BLAS rotation per row; x is overwritten."""
-    n = len(x)
+def update_and_solve_forward(R: Array, x: Array, B: Array) -> None:
+    """Turn R into R' with R'ᵀR' = RᵀR + x xᵀ; x ← R'⁻ᵀ x and each row b of B ← R'⁻ᵀ b.
+
+    One BLAS rotation per row of R.
+    """
+    given, n = x.copy(), len(x)
     flat = R.reshape(-1)
     for i in range(n):
         if x[i] == 0.0:
@@ -30,6 +33,8 @@ def update_factor(R: Array, x: Array) -> None:
         radius = math.sqrt(flat[start] * flat[start] + x[i] * x[i])
         c, s = flat[start] / radius, x[i] / radius
         blas.drot(flat, x, c, s, n - i, start, 1, i, 1, overwrite_x=1, overwrite_y=1)
+    x[:] = blas.dtrsv(R.T, given, lower=1)
+    solve_forward(R, B)
 
 
 def downdate_factor(R: Array, x: Array, smallest: float) -> bool:
@@ -51,14 +56,6 @@ def downdate_factor(R: Array, x: Array, smallest: float) -> bool:
         if flat[start] < 0.0:
             flat[start : start + n - i] *= -1.0
     return True
-
-
-def update_and_solve_forward(R: Array, x: Array, B: Array) -> None:
-    """:func:`update_factor`, x ← R'⁻ᵀ x and each row b of B ← R'⁻ᵀ b."""
-    given = x.copy()
-    update_factor(R, x)
-    x[:] = blas.dtrsv(R.T, given, lower=1)
-    solve_forward(R, B)
 
 
 def solve_forward(R: Array, B: Array) -> None:
