@@ -19,7 +19,7 @@ WIDTH = 24
 def thin_slices(monkeypatch):
     """Slices so thin that a factor takes many calls."""
     monkeypatch.setattr(running_discriminant, "LEAST_SLICE", 0.0)
-    monkeypatch.setattr(running_discriminant, "QUESTIONS", 0.2)
+    monkeypatch.setattr(running_discriminant, "QUESTIONS", 0.8)
 
 
 def expected_scores(learner, x, ridge):

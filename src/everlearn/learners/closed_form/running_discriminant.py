@@ -14,11 +14,11 @@ Where S does not grow, ρ grows by one part in N per example, which a rank-one u
 It is therefore rounded down to a grid of 5 % steps, and the solution for the next step is prepared
 beside the one in use, a slice of it with every example and every question
 (:class:`NextSolution`): its factor row by row, q class by class, then the examples that arrived in
-the meantime. A slice costs about as much as two questions, so no call costs more than a few times
-what the others do.
+the meantime, together (:class:`Correction`). A slice costs about as much as three questions, so no
+call costs more than a few times what the others do.
 
 The result is a function of the moments alone, with a shrinkage up to 5 % smaller than requested, if
-the next solution is ready in time. It takes (d³/6 + K d²/2) / (4 d² + 2 K d) calls: 30 to 90 for
+the next solution is ready in time. It takes (d³/6 + K d²/2) / (6 d² + 3 K d) calls: 20 to 60 for
 1,280 features. If ρ grows by 5 % faster than that, in the first few hundred examples, the shrinkage
 in use is that of so many calls ago.
 """
@@ -33,17 +33,19 @@ from everlearn.errors import LostDefiniteness
 from everlearn.learners.closed_form.discriminant import RIDGE_GRID, Shrinkage, with_ridge
 from everlearn.statistics.factor import Factor
 from everlearn.statistics.moments import Moments
-from everlearn.statistics.products import products, products_one
+from everlearn.statistics.products import FEW_ROWS, products, products_one
 from everlearn.statistics.waiting_rows import add_outer_products_between
 
 # A slice of the next solution costs as much as this many questions.
-QUESTIONS = 2
+QUESTIONS = 3
 # Lower bound of a slice in multiplications: up to about 150 features it is the whole work.
 LEAST_SLICE = 1e6
-# Rows of a factor, and classes, processed together.
+# Rows of a factor processed together.
 TOGETHER = 8
-# Examples that arrived in the meantime are applied this many at a time.
-ROWS = 2
+# Classes solved for together, and examples that are applied together: few enough for one thread.
+CLASSES = EXAMPLES = FEW_ROWS
+# Updating a factor by a row takes as long as this many multiplications for each of its numbers.
+UPDATE = 3.0
 # With at most this many examples, the factor is updated from A = ρ I in one call.
 FEW = 8
 
@@ -130,10 +132,14 @@ class RunningDiscriminant:
             self._spare, self._next = self._next.solution.factor.R, None
 
     def _is_near(self, moments: Moments, ridge: float, cell: int) -> bool:
-        """Whether ρ will reach the next step within about as many examples as slices are left."""
+        """Whether ρ will reach the next step before the next solution can be ready.
+
+        With a question for each example there are two slices, a quarter of which is spent on the
+        examples that arrive in the meantime.
+        """
         left = (RIDGE_GRID ** (cell + 1) / ridge - 1.0) * moments.scatter_weight / moments.unit
         d = self._n_features
-        return left <= (d**3 / 6 + moments.n_slots * d**2 / 2) / slice_of(moments)
+        return left <= (d**3 / 6 + moments.n_slots * d**2 / 2) / (1.5 * slice_of(moments))
 
 
 class Solution:
@@ -180,20 +186,23 @@ class Solution:
         return self.factor.solve_one(x - self.origin)
 
     def catch_up(self, rows: Array, moments: Moments) -> None:
-        """Apply several examples at once: the formula for q with a matrix of rows."""
-        self._make_room(moments)
+        """Apply several examples at once."""
+        self.make_room(moments)
         if not len(rows):
             return
-        U = self.factor.solve(rows)
-        projections = products(U, moments.means).T - self.origin @ U.T
-        small = np.linalg.cholesky(np.eye(len(rows)) + rows @ U.T)
-        self.q -= squared_lengths(np.linalg.solve(small, projections.T).T)
+        correction = Correction(self, rows)
+        while not correction.is_done:
+            correction.advance(moments, np.inf)
+        self.bring_up_to_date(moments)
+
+    def bring_up_to_date(self, moments: Moments) -> None:
+        """Apply pending updates to the factor."""
         self.factor.bring_up_to_date(lambda: self._matrix(moments))
         self._check(moments)
 
     def recompute_q(self, moments: Moments, slots: list[int]) -> None:
         """Recompute q of these classes, which have moved."""
-        self._make_room(moments)
+        self.make_room(moments)
         halves = self.factor.half_solve(moments.means[slots] - self.origin)
         self.q[slots] = squared_lengths(halves)
         self.moved.difference_update(slots)
@@ -205,7 +214,7 @@ class Solution:
         """
         from everlearn.statistics.kernels import two_products
 
-        self._make_room(moments)
+        self.make_room(moments)
         sides = np.stack([x - self.origin, moments.means[slot] - self.origin])
         half, halves = self.factor.forward_with_row(sides, lambda: self._matrix(moments))
         moved = halves[1] @ halves[1]
@@ -222,12 +231,62 @@ class Solution:
         """Compare the factor with its matrix from time to time, without forming the matrix."""
         self.factor.check_with(lambda v: moments.scatter_times(v) + self.ridge * v)
 
-    def _make_room(self, moments: Moments) -> None:
+    def make_room(self, moments: Moments) -> None:
         if moments.n_slots > len(self.q):
             self.q = np.append(self.q, np.zeros(moments.n_slots - len(self.q)))
 
     def _matrix(self, moments: Moments) -> Array:
         return with_ridge(moments.upper_scatter(), self.ridge)
+
+
+class Correction:
+    """What several examples change in q, computed piece by piece.
+
+    With ``rows`` H of these examples, of which the factor knows nothing yet,
+
+        q_k ← q_k − ‖L⁻¹ H A⁻¹ (μ_k − o)‖²,    L Lᵀ = I + H A⁻¹ Hᵀ
+
+    The factor must not change until it is done.
+    """
+
+    def __init__(self, solution: Solution, rows: Array) -> None:
+        self._solution = solution
+        # H R⁻¹, then H A⁻¹, then L⁻¹ H A⁻¹, a row each.
+        self._rows = rows.copy()
+        self._lower: Array | None = None
+        self._n_halved = self._n_solved = self._n_classes = 0
+        self._is_whole = False
+
+    @property
+    def is_done(self) -> bool:
+        return self._is_whole and self._n_classes >= len(self._solution.q)
+
+    def advance(self, moments: Moments, most: float) -> float:
+        """Do a piece of at most so many multiplications; returns its cost."""
+        n, d = self._rows.shape
+        if self._n_halved < n:
+            part = part_of(self._n_halved, n, d * d / 2.0, most)
+            self._rows[part] = self._solution.factor.half_solve(self._rows[part])
+            self._n_halved = part.stop
+            return (part.stop - part.start) * d * d / 2.0
+        if self._lower is None:
+            self._lower = np.linalg.cholesky(np.eye(n) + self._rows @ self._rows.T)
+            return float(n * n * d)
+        if self._n_solved < n:
+            part = part_of(self._n_solved, n, d * d / 2.0, most)
+            self._rows[part] = self._solution.factor.backward(self._rows[part])
+            self._n_solved = part.stop
+            return (part.stop - part.start) * d * d / 2.0
+        if not self._is_whole:
+            self._rows = np.linalg.solve(self._lower, self._rows)
+            self._is_whole = True
+            return float(n * n * d)
+        self._solution.make_room(moments)
+        part = part_of(self._n_classes, moments.n_slots, float(n * d), most)
+        along = products(self._rows, moments.means[part]).T - self._rows @ self._solution.origin
+        self._solution.q[part] -= squared_lengths(along)
+        self._n_classes = part.stop
+        return float((part.stop - part.start) * n * d)
 
 
 class NextSolution:
@@ -242,9 +301,12 @@ class NextSolution:
         self._R = np.zeros((moments.n_features,) * 2) if into is None else into
         self._moments = moments
         entered, waiting = moments.scatter_parts()
-        # Rows that have not entered the matrix, from which of its rows on; and rows to apply later.
+        # Rows that have not entered the matrix, from which of its rows on.
         self._entering: list[tuple[Array, int]] = []
+        # Rows to apply later, what some of them change in q, and those that the factor still lacks.
         self._rows: list[Array] = []
+        self._correction: Correction | None = None
+        self._missing: list[Array] = []
         self._n_factored = 0
         self._n_solved = 0
         self._moved: set[int] = set()
@@ -276,45 +338,58 @@ class NextSolution:
         """Do one slice of the work; returns whether the solution is ready."""
         budget = slice_of(self._moments)
         while budget > 0 and not self._is_ready:
-            budget -= self._advance()
+            budget -= self._advance(budget)
         return self._is_ready
 
     def finish(self) -> Solution:
         """Do the remaining work."""
         while not self._is_ready:
-            self._advance()
+            self._advance(np.inf)
         return self.solution
 
     @property
     def _is_ready(self) -> bool:
         solved = self._n_factored == len(self._R) and self._n_solved >= len(self.solution.q)
-        return solved and not self._rows and not self._moved
+        return solved and not (self._rows or self._correction or self._missing or self._moved)
 
-    def _advance(self) -> float:
-        """Do the next piece; returns its cost in multiplications."""
-        d, means = len(self._R), self._moments.means
+    def _advance(self, most: float) -> float:
+        """Do the next piece, of about ``most`` multiplications at most; returns its cost."""
+        d, solution = len(self._R), self.solution
         if self._entering:
             return self._enter_some(d)
         if self._n_factored < d:
             return self._factor_some(d)
-        q = self.solution.q
-        if self._n_solved < len(q):
-            stop = min(len(q), self._n_solved + TOGETHER)
-            part = slice(self._n_solved, stop)
-            halves = self.solution.factor.half_solve(means[part] - self.solution.origin)
-            q[part] = squared_lengths(halves)
-            self._n_solved = stop
-            return TOGETHER * d * d / 2.0
+        if self._missing and self._correction is None:
+            return self._update(d)
+        if self._rows and self._n_solved == 0:  # no class is solved yet: the factor alone changes
+            self._missing, self._rows = self._rows, []
+            return 0.0
+        if self._n_solved < len(solution.q):
+            part = part_of(self._n_solved, len(solution.q), d * d / 2.0, most, CLASSES)
+            halves = solution.factor.half_solve(self._moments.means[part] - solution.origin)
+            solution.q[part] = squared_lengths(halves)
+            self._n_solved = part.stop
+            return len(halves) * d * d / 2.0
+        if self._correction is not None:
+            spent = self._correction.advance(self._moments, most)
+            if self._correction.is_done:
+                self._correction = None
+            return spent
         if self._rows:
-            rows = np.stack(self._rows[:ROWS])
-            del self._rows[:ROWS]
-            self.solution.factor.add(rows)
-            self.solution.catch_up(rows, self._moments)
-            return len(rows) * (2.5 * d * d + len(means) * d)
-        some = sorted(self._moved)[:TOGETHER]
+            self._missing, self._rows = self._rows[:EXAMPLES], self._rows[EXAMPLES:]
+            self._correction = Correction(solution, np.stack(self._missing))
+            return 0.0
+        part = part_of(0, len(self._moved), d * d / 2.0, most, CLASSES)
+        some = sorted(self._moved)[part]
         self._moved.difference_update(some)
-        self.solution.recompute_q(self._moments, some)
+        solution.recompute_q(self._moments, some)
         return len(some) * d * d / 2.0
+
+    def _update(self, d: int) -> float:
+        """Update the factor by one row."""
+        self.solution.factor.add(self._missing.pop(0))
+        self.solution.bring_up_to_date(self._moments)
+        return UPDATE * d * d / 2.0
 
     def _enter_some(self, d: int) -> float:
         rows, start = self._entering.pop()
@@ -336,6 +411,12 @@ class NextSolution:
             )
         self._n_factored = stop
         return (stop - start) * float(max(start, TOGETHER) * (d - start))
+
+
+def part_of(start: int, stop: int, each: float, most: float, at_once: int | None = None) -> slice:
+    """As many of the rows from ``start`` on as cost ``most`` in all, at least one."""
+    n = stop - start if at_once is None else min(stop - start, at_once)
+    return slice(start, start + max(1, n if n * each <= most else int(most / each)))
 
 
 def solution_for(moments: Moments, cell: int) -> Solution:
