@@ -32,6 +32,8 @@ FAINTEST = 2.0**-500
 
 # Number of changes remembered; a cache that looks less often is rebuilt.
 MOST_CHANGES = 65536
+# From so many classes on, room for new ones is made in slices of so many rows.
+MANY_CLASSES, ROOM_SLICE = 4096, 2048
 
 
 class ClassMeans:
@@ -55,6 +57,7 @@ class ClassMeans:
         self._n_slots = 0
         self._counts = np.zeros(0)
         self._means = np.zeros((0, n_features))
+        self._room = Room()
 
     def __repr__(self) -> str:
         known = int(np.count_nonzero(self.counts))
@@ -102,6 +105,15 @@ class ClassMeans:
         if n_slots > len(self._counts):
             self._grow(max(8, n_slots, 2 * len(self._counts)))
         self._n_slots = n_slots
+
+    def make_room(self) -> None:
+        """Copy a slice of the means to where there is room for new classes, if there is none left.
+
+        For callers whose calls must not stall: once this was called often enough, a new class no
+        longer copies all means, as :meth:`reserve` does when the arrays are full.
+        """
+        if self._n_slots >= MANY_CLASSES and self._n_slots == len(self._counts):
+            self._room.fill(self._means, self.changes, 2 * self._n_slots)
 
     def add_one(self, x: Array, slot: int) -> Array:
         """Add one example of weight 1 and return the row by whose outer product S grew.
@@ -229,6 +241,7 @@ class ClassMeans:
         self._means = validated_array(
             arrays, "means", self._n_slots, self.n_features, least=-LARGEST, most=LARGEST
         )
+        self._room = Room()
         self._recompute_total()
         mean = validated_array(arrays, "mean", self.n_features, least=-LARGEST, most=LARGEST)
         gap = float(np.abs(mean - self.mean).max(initial=0.0))
@@ -315,7 +328,8 @@ class ClassMeans:
 
     def _grow(self, capacity: int) -> None:
         self._counts = padded(self._counts, capacity)
-        self._means = padded(self._means, capacity)
+        self._means = self._room.grown(self._means, self.changes, capacity)
+        self._room = Room()
 
     def _in_examples(self, weights: Array) -> Array:
         """Weights in units of the latest example; the array itself if that is one."""
@@ -354,6 +368,38 @@ class ClassMeans:
                 "the last examples of a class would be forgotten, but their mean differs from "
                 "that of the learned ones; forget only what was taught"
             )
+
+
+class Room:
+    """A larger array that receives a copy of class means slice by slice; a cache."""
+
+    def __init__(self) -> None:
+        self._means: Array | None = None
+        self._n_copied = 0
+        self._mark = 0
+
+    def fill(self, means: Array, changes: "Changes", capacity: int) -> None:
+        """Copy the next slice of the means."""
+        if self._means is None:
+            self._means = np.zeros((capacity, means.shape[1]))
+            self._mark = changes.mark()
+        part = slice(self._n_copied, self._n_copied + ROOM_SLICE)
+        self._means[: len(means)][part] = means[part]
+        self._n_copied = min(len(means), part.stop)
+
+    def grown(self, means: Array, changes: "Changes", capacity: int) -> Array:
+        """The means with capacity for so many classes; copies what was not copied yet."""
+        changed = changes.since(self._mark)
+        larger = self._means
+        if larger is None or changed is None or len(larger) < capacity:
+            return padded(means, capacity)
+        larger[self._n_copied : len(means)] = means[self._n_copied :]
+        for slot in changed:
+            larger[slot] = means[slot]
+        return larger
+
+    def __getstate__(self) -> dict[str, object]:
+        return Room().__dict__  # a copy makes its own when needed
 
 
 class Block:

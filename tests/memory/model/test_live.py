@@ -7,7 +7,7 @@ from everlearn import Memory, NearestClassMean
 from everlearn.learners.closed_form import screened
 from everlearn.memory.model import follower, head, live
 from everlearn.memory.name_words import FEW, NameWords
-from everlearn.statistics import screening
+from everlearn.statistics import class_means, screening
 
 WIDTH = 12
 
@@ -164,3 +164,27 @@ def test_a_new_name_does_not_copy_the_others(rng):
     means = taught.moments_.means
     np.testing.assert_array_equal(kept.rows, means.astype(np.float32))
     np.testing.assert_allclose(kept.squares, (means**2).sum(axis=1))
+
+
+def test_after_some_teachings_a_new_name_copies_no_class_means(
+    rng, tmp_path, monkeypatch, few_are_many
+):
+    """Class means mapped from a snapshot leave no room for it."""
+    monkeypatch.setattr(class_means, "MANY_CLASSES", 8)
+    monkeypatch.setattr(class_means, "ROOM_SLICE", 4)
+    centres = rng.normal(size=(31, WIDTH))
+    with Memory(tmp_path / "memory") as memory:
+        memory.teach_many((vector_of(rng, centres, i % 30), f"name {i % 30}") for i in range(512))
+    copied, padded = [], class_means.padded
+    monkeypatch.setattr(
+        class_means, "padded", lambda array, n: copied.append(array.ndim) or padded(array, n)
+    )
+    with Memory(tmp_path / "memory") as memory:
+        memory.ask(centres[0])
+        for step in range(6):
+            memory.teach(vector_of(rng, centres, step), f"name {step}")
+            memory.ask(centres[step])
+        memory.teach(centres[30], "name 30")
+        assert "name 30" in [answer.name for answer in memory.ask(centres[30], top=None)]
+        assert copied == [1, 1]  # the counts of both learners
+        assert memory.verify().ok

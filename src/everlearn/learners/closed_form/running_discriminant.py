@@ -14,11 +14,11 @@ Where S does not grow, ρ grows by one part in N per example, which a rank-one u
 It is therefore rounded down to a grid of 5 % steps, and the solution for the next step is prepared
 beside the one in use, a slice of it with every example and every question
 (:class:`NextSolution`): its factor row by row, q class by class, then the examples that arrived in
-the meantime, together (:class:`Correction`). A slice costs about as much as three questions, so no
+the meantime, together (:class:`Correction`). A slice costs about as much as four questions, so no
 call costs more than a few times what the others do.
 
 The result is a function of the moments alone, with a shrinkage up to 5 % smaller than requested, if
-the next solution is ready in time. It takes (d³/6 + K d²/2) / (6 d² + 3 K d) calls: 20 to 60 for
+the next solution is ready in time. It takes (d³/6 + K d²/2) / (8 d² + 4 K d) calls: 15 to 45 for
 1,280 features. If ρ grows by 5 % faster than that, in the first few hundred examples, the shrinkage
 in use is that of so many calls ago.
 """
@@ -37,7 +37,7 @@ from everlearn.statistics.products import FEW_ROWS, products, products_one
 from everlearn.statistics.waiting_rows import add_outer_products_between
 
 # A slice of the next solution costs as much as this many questions.
-QUESTIONS = 3
+QUESTIONS = 4
 # Lower bound of a slice in multiplications: up to about 150 features it is the whole work.
 LEAST_SLICE = 1e6
 # Rows of a factor processed together.

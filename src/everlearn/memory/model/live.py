@@ -95,6 +95,7 @@ class LiveProducts:
         self._names = MeansCopy(model.means.moments_)
         self._lengths = self._direction_lengths()
         self._screened = ScreenedMeans()
+        self._was_taught = False
 
     def is_of(self, model: Model) -> bool:
         learner = power_and_learner(model.classifier)[1]
@@ -107,6 +108,8 @@ class LiveProducts:
 
     def follow(self) -> None:
         """Update the copies from the model."""
+        self._was_taught = True
+        self._make_room()
         self._classes.follow()
         if self._names.follow():
             self._lengths = self._direction_lengths()
@@ -116,6 +119,8 @@ class LiveProducts:
 
         Without ``needs_average`` the mean over names may be missing.
         """
+        if self._was_taught:
+            self._make_room()
         scores = self._scores(mapped_features(self.power, unit_vector))
         return scores[self._learner.registry_.order], self._likeness(unit_vector, needs_average)
 
@@ -141,6 +146,15 @@ class LiveProducts:
         z, offset, scale = self._learner.linear_question(x)
         found: Array = (np.vecdot(rows, z.astype(np.float32)) + offset) * scale
         return found
+
+    def _make_room(self) -> None:
+        """Prepare for new names, a slice with every teaching and every question after the first.
+
+        Class means that were mapped from a snapshot leave no room, and copying all of them for a
+        new name would stall it.
+        """
+        self._learner.moments_.make_room()
+        self._means.moments_.make_room()
 
     def _direction_lengths(self) -> Array:
         return direction_lengths(self._means.moments_.counts, self._names.squares)
