@@ -85,6 +85,18 @@ def test_solves_agree(d, n, seed):
 
 
 @settings(deadline=None, max_examples=40)
+@given(WIDTHS, st.integers(0, 4), SEEDS)
+def test_solves_with_pairs_of_rows_are_those_with_one(d, n_pairs, seed):
+    rng = np.random.default_rng(seed)
+    R, B = factor(d, rng), rng.normal(size=(2 * n_pairs, d))
+    ours, theirs = B.copy(), B.copy()
+    plain.solve_pairs(R, ours)
+    next_factor_kernels.solve_pairs(R + np.triu(R, 1).T, theirs)
+    assert close(ours, theirs)
+    assert close(theirs @ R, B, 1e-10)
+
+
+@settings(deadline=None, max_examples=40)
 @given(WIDTHS, st.integers(1, 20), st.booleans(), SEEDS)
 def test_means_and_products_agree(d, n, weighted, seed):
     rng = np.random.default_rng(seed)

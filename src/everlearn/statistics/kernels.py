@@ -16,7 +16,7 @@ if COMPILED:
         move_means,
         nearest_mean,
     )
-    from everlearn.statistics.next_factor_kernels import factor_rows
+    from everlearn.statistics.next_factor_kernels import factor_rows, solve_pairs
     from everlearn.statistics.products_kernels import few_products, one_product
     from everlearn.statistics.screening_kernels import bound_scores, code_products, encode_rows
 else:
@@ -34,6 +34,7 @@ else:
         one_product,
         solve_backward,
         solve_forward,
+        solve_pairs,
         two_products,
         update_and_solve_forward,
     )
@@ -52,6 +53,7 @@ __all__ = [
     "one_product",
     "solve_backward",
     "solve_forward",
+    "solve_pairs",
     "two_products",
     "update_and_solve_forward",
 ]

@@ -1,4 +1,4 @@
-"""Cholesky factors computed a few rows at a time, on one thread."""
+"""Cholesky factors computed a few rows at a time, and solves with many rows, on one thread."""
 
 import numpy as np
 
@@ -51,3 +51,40 @@ def factor_rows(R: Array, start: int, stop: int) -> bool:
         for j in range(row.shape[0]):
             row[j] *= inverse
     return True
+
+
+@compiled
+def solve_pairs(R: Array, B: Array) -> None:
+    """Each row b of B ← R⁻ᵀ b, for an even number of rows; ``R`` holds Rᵀ below its diagonal.
+
+        b_i ← (b_i − Σ_{j<i} R_ji b_j) / R_ii
+
+    Four rows of Rᵀ and two of B share a pass, which only reads: as fast as BLAS.
+    """
+    n = R.shape[0]
+    for i in range(0, n - n % 4, 4):
+        r0, r1, r2, r3 = R[i], R[i + 1], R[i + 2], R[i + 3]
+        for k in range(0, B.shape[0], 2):
+            x, y = B[k], B[k + 1]
+            x0, x1, x2, x3 = 0.0, 0.0, 0.0, 0.0
+            y0, y1, y2, y3 = 0.0, 0.0, 0.0, 0.0
+            for j in range(i):
+                x0 += r0[j] * x[j]
+                x1 += r1[j] * x[j]
+                x2 += r2[j] * x[j]
+                x3 += r3[j] * x[j]
+                y0 += r0[j] * y[j]
+                y1 += r1[j] * y[j]
+                y2 += r2[j] * y[j]
+                y3 += r3[j] * y[j]
+            for b, b0, b1, b2, b3 in ((x, x0, x1, x2, x3), (y, y0, y1, y2, y3)):
+                b0 = (b[i] - b0) / r0[i]
+                b1 = (b[i + 1] - b1 - r1[i] * b0) / r1[i + 1]
+                b2 = (b[i + 2] - b2 - r2[i] * b0 - r2[i + 1] * b1) / r2[i + 2]
+                b3 = (b[i + 3] - b3 - r3[i] * b0 - r3[i + 1] * b1 - r3[i + 2] * b2) / r3[i + 3]
+                b[i], b[i + 1], b[i + 2], b[i + 3] = b0, b1, b2, b3
+    for i in range(n - n % 4, n):
+        for k in range(B.shape[0]):
+            for j in range(i):
+                B[k, i] -= R[i, j] * B[k, j]
+            B[k, i] /= R[i, i]

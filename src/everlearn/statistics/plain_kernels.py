@@ -64,6 +64,11 @@ def solve_forward(R: Array, B: Array) -> None:
         row[:] = blas.dtrsv(R.T, row, lower=1)
 
 
+def solve_pairs(R: Array, B: Array) -> None:
+    """Each row b of B ← R⁻ᵀ b."""
+    solve_forward(R, B)
+
+
 def solve_backward(R: Array, B: Array) -> None:
     """Each row b of B ← R⁻¹ b."""
     for row in B:

@@ -42,8 +42,12 @@ QUESTIONS = 4
 LEAST_SLICE = 1e6
 # Rows of a factor processed together.
 TOGETHER = 8
-# Classes solved for together, and examples that are applied together: few enough for one thread.
-CLASSES = EXAMPLES = FEW_ROWS
+# Rows of a factor transposed together, and classes that are solved for.
+TRANSPOSED, CLASSES = 64, 32
+# Examples that are applied together: few enough for one thread.
+EXAMPLES = FEW_ROWS
+# A multiplication for many classes takes this share of the time of one in a question.
+SHARE = 0.6
 # Updating a factor by a row takes as long as this many multiplications for each of its numbers.
 UPDATE = 3.0
 # With at most this many examples, the factor is updated from A = ρ I in one call.
@@ -139,7 +143,8 @@ class RunningDiscriminant:
         """
         left = (RIDGE_GRID ** (cell + 1) / ridge - 1.0) * moments.scatter_weight / moments.unit
         d = self._n_features
-        return left <= (d**3 / 6 + moments.n_slots * d**2 / 2) / (1.5 * slice_of(moments))
+        work = d**3 / 6 + SHARE * moments.n_slots * d**2 / 2
+        return left <= work / (1.5 * slice_of(moments))
 
 
 class Solution:
@@ -307,8 +312,8 @@ class NextSolution:
         self._rows: list[Array] = []
         self._correction: Correction | None = None
         self._missing: list[Array] = []
-        self._n_factored = 0
-        self._n_solved = 0
+        self._n_factored = self._n_transposed = self._n_solved = 0
+        self._n_classes = moments.n_slots
         self._moved: set[int] = set()
         origin = moments.mean.copy()
         if moments.has_entered:
@@ -323,7 +328,8 @@ class NextSolution:
             self._rows.extend(waiting.rows().copy())
             self._R.fill(0.0)
             np.fill_diagonal(self._R, np.sqrt(RIDGE_GRID**cell))
-            self._n_factored, self._n_solved = moments.n_features, moments.n_slots
+            self._n_factored = self._n_transposed = moments.n_features
+            self._n_solved = self._n_classes
             q = squared_lengths(moments.means - origin) / RIDGE_GRID**cell
         self.solution = Solution(cell, origin, Factor.of(self._R), q)
 
@@ -349,7 +355,7 @@ class NextSolution:
 
     @property
     def _is_ready(self) -> bool:
-        solved = self._n_factored == len(self._R) and self._n_solved >= len(self.solution.q)
+        solved = self._n_factored == len(self._R) and self._n_solved == self._n_classes
         return solved and not (self._rows or self._correction or self._missing or self._moved)
 
     def _advance(self, most: float) -> float:
@@ -361,15 +367,15 @@ class NextSolution:
             return self._factor_some(d)
         if self._missing and self._correction is None:
             return self._update(d)
-        if self._rows and self._n_solved == 0:  # no class is solved yet: the factor alone changes
+        if (
+            self._rows and self._n_transposed == 0
+        ):  # no class is solved yet: the factor alone changes
             self._missing, self._rows = self._rows, []
             return 0.0
-        if self._n_solved < len(solution.q):
-            part = part_of(self._n_solved, len(solution.q), d * d / 2.0, most, CLASSES)
-            halves = solution.factor.half_solve(self._moments.means[part] - solution.origin)
-            solution.q[part] = squared_lengths(halves)
-            self._n_solved = part.stop
-            return len(halves) * d * d / 2.0
+        if self._n_transposed < d:
+            return self._transpose_some(d)
+        if self._n_solved < self._n_classes:
+            return self._solve_some(d, most)
         if self._correction is not None:
             spent = self._correction.advance(self._moments, most)
             if self._correction.is_done:
@@ -384,6 +390,28 @@ class NextSolution:
         self._moved.difference_update(some)
         solution.recompute_q(self._moments, some)
         return len(some) * d * d / 2.0
+
+    def _transpose_some(self, d: int) -> float:
+        """Copy rows of the factor below its diagonal, where nothing else is read."""
+        R, start, stop = self._R, self._n_transposed, min(d, self._n_transposed + TRANSPOSED)
+        corner = R[start:stop, start:stop]
+        corner[:] = np.triu(corner) + np.triu(corner, 1).T
+        R[stop:, start:stop] = R[start:stop, stop:].T
+        self._n_transposed = stop
+        return float((stop - start) * (d - start))
+
+    def _solve_some(self, d: int, most: float) -> float:
+        from everlearn.statistics.kernels import solve_pairs
+
+        each = SHARE * d * d / 2.0
+        part = part_of(self._n_solved, self._n_classes, each, most, CLASSES)
+        n = part.stop - part.start
+        halves = np.zeros((n + n % 2, d))
+        halves[:n] = self._moments.means[part] - self.solution.origin
+        solve_pairs(self._R, halves)
+        self.solution.q[part] = squared_lengths(halves[:n])
+        self._n_solved = part.stop
+        return n * each
 
     def _update(self, d: int) -> float:
         """Update the factor by one row."""
