@@ -47,7 +47,7 @@ def asked(path: Path) -> Iterator[Line]:
     taught, after, named, new = [], [], [], []
     # Numbers and names that were not taught yet, even if the folder was used before.
     count = memory.position
-    for step in range(30):  # room for new names is made in the meantime
+    for step in range(50):  # room for new names is made in the meantime
         taught.append(seconds(partial(memory.teach, vector(step, count + step), word(step))))
         after.append(seconds(lambda: memory.ask(vector(3, 9))))
     for step in range(5):
@@ -62,7 +62,7 @@ def asked(path: Path) -> Iterator[Line]:
     yield line("a page of 200 names", pages, 300)
     found = [seconds(lambda: memory.names(containing="99", limit=200)) for _ in range(5)]
     yield line("a page of 200 names that contain a text", found, 300)
-    yield line("close after 35 teachings", [seconds(memory.close)], 1000)
+    yield line("close after 55 teachings", [seconds(memory.close)], 1000)
     clock = time.process_time()
     with Memory(path) as memory:
         memory.ask(vector(5, 9))

@@ -5,7 +5,7 @@ import numpy as np
 from everlearn.compiled import Array, compiled
 
 # Rows of a factor processed in one pass over a vector.
-FOUR, EIGHT = 4, 8
+FOUR = 4
 
 
 @compiled
@@ -113,42 +113,6 @@ def update_and_solve_forward(R: Array, x: Array, B: Array) -> None:
             B[k, i] /= radius
             for j in range(i + 1, n):
                 B[k, j] -= B[k, i] * R[i, j]
-
-
-@compiled
-def solve_forward(R: Array, B: Array) -> None:
-    """Each row b of B ← R⁻ᵀ b:  b_i ← b_i / R_ii,   b_j ← b_j − b_i R_ij  for j > i.
-
-    Eight rows of R share a pass over each b.
-    """
-    n = R.shape[0]
-    for p in range(0, n, EIGHT):
-        stop = min(p + EIGHT, n)
-        for k in range(B.shape[0]):
-            b = B[k]
-            for i in range(p, stop):
-                b[i] /= R[i, i]
-                for j in range(i + 1, stop):
-                    b[j] -= b[i] * R[i, j]
-        if stop == n:
-            return
-        r0, r1, r2, r3 = R[p, stop:], R[p + 1, stop:], R[p + 2, stop:], R[p + 3, stop:]
-        r4, r5, r6, r7 = R[p + 4, stop:], R[p + 5, stop:], R[p + 6, stop:], R[p + 7, stop:]
-        for k in range(B.shape[0]):
-            b = B[k, p:]
-            v0, v1, v2, v3, v4, v5, v6, v7 = b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]
-            right = b[EIGHT:]
-            for j in range(right.shape[0]):
-                right[j] -= (
-                    v0 * r0[j]
-                    + v1 * r1[j]
-                    + v2 * r2[j]
-                    + v3 * r3[j]
-                    + v4 * r4[j]
-                    + v5 * r5[j]
-                    + v6 * r6[j]
-                    + v7 * r7[j]
-                )
 
 
 @compiled

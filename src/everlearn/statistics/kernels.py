@@ -6,7 +6,6 @@ if COMPILED:
     from everlearn.statistics.factor_kernels import (
         downdate_factor,
         solve_backward,
-        solve_forward,
         two_products,
         update_and_solve_forward,
     )
@@ -33,7 +32,6 @@ else:
         nearest_mean,
         one_product,
         solve_backward,
-        solve_forward,
         solve_pairs,
         two_products,
         update_and_solve_forward,
@@ -52,7 +50,6 @@ __all__ = [
     "nearest_mean",
     "one_product",
     "solve_backward",
-    "solve_forward",
     "solve_pairs",
     "two_products",
     "update_and_solve_forward",

@@ -34,7 +34,7 @@ def update_and_solve_forward(R: Array, x: Array, B: Array) -> None:
         c, s = flat[start] / radius, x[i] / radius
         blas.drot(flat, x, c, s, n - i, start, 1, i, 1, overwrite_x=1, overwrite_y=1)
     x[:] = blas.dtrsv(R.T, given, lower=1)
-    solve_forward(R, B)
+    solve_pairs(R, B)
 
 
 def downdate_factor(R: Array, x: Array, smallest: float) -> bool:
@@ -58,15 +58,10 @@ def downdate_factor(R: Array, x: Array, smallest: float) -> bool:
     return True
 
 
-def solve_forward(R: Array, B: Array) -> None:
+def solve_pairs(R: Array, B: Array) -> None:
     """Each row b of B ← R⁻ᵀ b."""
     for row in B:
         row[:] = blas.dtrsv(R.T, row, lower=1)
-
-
-def solve_pairs(R: Array, B: Array) -> None:
-    """Each row b of B ← R⁻ᵀ b."""
-    solve_forward(R, B)
 
 
 def solve_backward(R: Array, B: Array) -> None:
