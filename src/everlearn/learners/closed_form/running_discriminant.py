@@ -43,7 +43,7 @@ LEAST_SLICE = 1e6
 # Rows of a factor processed together.
 TOGETHER = 8
 # Rows of a factor transposed together, and classes that are solved for.
-TRANSPOSED, CLASSES = 64, 32
+TRANSPOSED = CLASSES = 64
 # Examples that are applied together: few enough for one thread.
 EXAMPLES = FEW_ROWS
 # A multiplication for many classes takes this share of the time of one in a question.
