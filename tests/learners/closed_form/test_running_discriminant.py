@@ -19,6 +19,7 @@ WIDTH = 24
 def thin_slices(monkeypatch):
     """Slices so thin that a factor takes many calls."""
     monkeypatch.setattr(running_discriminant, "LEAST_SLICE", 0.0)
+    monkeypatch.setattr(running_discriminant, "TRANSPOSED", 5)
     monkeypatch.setattr(running_discriminant, "QUESTIONS", 0.8)
 
 

@@ -14,7 +14,7 @@ Where S does not grow, ρ grows by one part in N per example, which a rank-one u
 It is therefore rounded down to a grid of 5 % steps, and the solution for the next step is prepared
 beside the one in use, a slice of it with every example and every question
 (:class:`NextSolution`): its factor row by row, q class by class, then the examples that arrived in
-the meantime, together (:class:`Correction`). A slice costs about as much as four questions, so no
+the meantime, together (:class:`LateExamples`). A slice costs about as much as four questions, so no
 call costs more than a few times what the others do.
 
 The result is a function of the moments alone, with a shrinkage up to 5 % smaller than requested, if
@@ -195,7 +195,7 @@ class Solution:
         self.make_room(moments)
         if not len(rows):
             return
-        correction = Correction(self, rows)
+        correction = LateExamples(self, rows)
         while not correction.is_done:
             correction.advance(moments, np.inf)
         self.bring_up_to_date(moments)
@@ -244,8 +244,8 @@ class Solution:
         return with_ridge(moments.upper_scatter(), self.ridge)
 
 
-class Correction:
-    """What several examples change in q, computed piece by piece.
+class LateExamples:
+    """What examples that arrived in the meantime change in q, computed piece by piece.
 
     With ``rows`` H of these examples, of which the factor knows nothing yet,
 
@@ -310,7 +310,7 @@ class NextSolution:
         self._entering: list[tuple[Array, int]] = []
         # Rows to apply later, what some of them change in q, and those that the factor still lacks.
         self._rows: list[Array] = []
-        self._correction: Correction | None = None
+        self._correction: LateExamples | None = None
         self._missing: list[Array] = []
         self._n_factored = self._n_transposed = self._n_solved = 0
         self._n_classes = moments.n_slots
@@ -383,7 +383,7 @@ class NextSolution:
             return spent
         if self._rows:
             self._missing, self._rows = self._rows[:EXAMPLES], self._rows[EXAMPLES:]
-            self._correction = Correction(solution, np.stack(self._missing))
+            self._correction = LateExamples(solution, np.stack(self._missing))
             return 0.0
         part = part_of(0, len(self._moved), d * d / 2.0, most, CLASSES)
         some = sorted(self._moved)[part]
