@@ -5,10 +5,13 @@ BIN := .venv/bin
 LABEL_STUDIO ?= out/label-studio
 FIFTYONE ?= out/fiftyone
 
+# Modules are compiled when they are first imported, and most of what is installed never is.
+QUICKLY := --quiet --disable-pip-version-check --no-compile
+
 # Tests start hundreds of Pythons, each of which would compile the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo serve test tests engines bridges film lint bench docs pages coverage package oldest clean
+.PHONY: demo serve test slow check engines bridges film lint bench docs pages coverage package oldest clean
 
 demo: .venv/.shown
 	$(BIN)/python examples/demo.py
@@ -16,12 +19,17 @@ demo: .venv/.shown
 serve: .venv/.shown
 	$(BIN)/python examples/serve_photographs.py
 
-# Side by side: types are checked by one process, and tests wait for servers now and then.
+# Everything that runs in one process, or nearly so.
 test: .venv/.installed
-	$(MAKE) --no-print-directory --jobs 2 lint tests
+	$(BIN)/pytest -n auto -m "not slow"
 
-tests: .venv/.installed
-	$(BIN)/pytest -n auto
+# Browsers, database servers, faults injected, and every page of the documentation in an environment
+# of its own.
+slow: .venv/.installed
+	$(BIN)/pytest -n auto -m slow
+
+# What a change has to pass.
+check: lint test slow
 
 # Fits on Ray and on Spark, which needs Java: nothing beside them, and what failed is tried once more,
 # for a node that starts too slowly is given up by its cluster.
@@ -79,13 +87,13 @@ oldest: .venv/.installed
 # What the demonstration and the service need: a quarter of what the tests do.
 .venv/.shown: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[demo,serve]"
+	$(BIN)/pip install $(QUICKLY) --editable ".[demo,serve]"
 	touch $@
 
 .venv/.installed: pyproject.toml papers/pyproject.toml networks/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable networks --editable ".[dev]" --editable papers
+	$(BIN)/python -m pip install $(QUICKLY) --upgrade pip
+	$(BIN)/pip install $(QUICKLY) --editable networks --editable ".[dev]" --editable papers
 	touch $@ .venv/.shown
 
 clean:

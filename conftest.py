@@ -2,6 +2,8 @@
 
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,16 +28,24 @@ LONGEST = (
     *TOGETHER,
     "tests/docs/test_pages_run.py",
     "tests/service/page/test_app.py",
-    "tests/contract/test_check_learner.py",
     "tests/attacks/test_memory_safety.py",
+    "tests/cli/test_app.py",
     "tests/test_acceleration.py",
-    "tests/test_architecture.py",
     "tests/docs/test_site.py",
     "papers/tests/test_reproduce.py",
     "tests/service/test_fleet.py",
     "tests/memory/storage/postgres/test_failures.py",
-    "tests/cli/test_app.py",
+    # These use forests too, whose functions are compiled by then.
+    "tests/test_architecture.py",
+    "tests/contract/test_check_learner.py",
 )
+# A browser, a site that is built for it, a database server: tests that use one are slow.
+SLOW_FIXTURES = {"browse", "site", "postgres"}
+
+
+# Files here are in memory. What all tests leave in it at once takes a few hundred megabytes.
+MEMORY = Path("/dev/shm")
+ROOM = 8 << 30
 
 
 def share_of(nodeid: str) -> str:
@@ -44,7 +54,19 @@ def share_of(nodeid: str) -> str:
     return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
 
+def pytest_configure() -> None:
+    """Temporary files are made in memory: thousands of small databases would wait for the disk."""
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
+        for variable in ("PYTEST_DEBUG_TEMPROOT", "TMPDIR"):
+            os.environ.setdefault(variable, str(MEMORY))
+        tempfile.tempdir = None  # read again
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
     if "PYTEST_XDIST_WORKER" in os.environ:
         rank = {share: place for place, share in enumerate(LONGEST)}
         items.sort(key=lambda item: rank.get(share_of(item.nodeid), len(rank)))
@@ -90,7 +112,7 @@ def photographs() -> Path:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Any]:
+def postgres() -> Iterator[Any]:
     """A PostgreSQL server of our own, or skip the test saying what is missing."""
     pytest.importorskip("psycopg", reason="psycopg is not installed: everlearn[postgres]")
     from benchmarks.postgres_server import NoServer, PostgresServer
@@ -104,6 +126,6 @@ def server() -> Iterator[Any]:
 
 
 @pytest.fixture
-def address(server: Any) -> str:
+def address(postgres: Any) -> str:
     """The address of a Memory in the database that no other test uses."""
-    return f"{server.url()}#test-{next(_NUMBERS)}"
+    return f"{postgres.url()}#test-{next(_NUMBERS)}"

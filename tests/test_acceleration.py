@@ -107,6 +107,7 @@ def test_a_memory_made_with_numba_passes_verify_without_numba(tmp_path):
         assert run(again, compiled=compiled).stdout == "name 1 ()\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["contract/test_check_learner.py", "statistics"])
 def test_contract_and_statistics_tests_pass_without_numba(part):
     """The contract of every learner but the forests, and the algebra of the statistics."""

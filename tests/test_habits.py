@@ -4,12 +4,12 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 import everlearn
 from conftest import LONGEST, share_of
@@ -27,14 +27,9 @@ SCHEMAS = [
 
 @pytest.mark.parametrize(("schema", "files"), SCHEMAS, ids=[name for name, _ in SCHEMAS])
 def test_files_have_the_expected_form(schema, files):
-    pytest.importorskip("check_jsonschema", reason="check-jsonschema is not installed")
-    done = subprocess.run(
-        [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *files],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    check = pytest.importorskip("check_jsonschema", reason="check-jsonschema is not installed")
+    done = CliRunner().invoke(check.main, ["--builtin-schema", schema, *map(str, files)])
+    assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)

@@ -11,6 +11,8 @@ import pytest
 
 from attacks.attacked_folder import KINDS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -1,8 +1,11 @@
 """The examples are run as a user would run them."""
 
+import pytest
+
 from examples.evaluate_any_estimator import ESTIMATORS, compare
 
 
+@pytest.mark.slow
 def test_estimators_of_several_libraries_are_compared():
     rows = {row["estimator"]: row for row in compare().rows}
     assert list(rows) == list(ESTIMATORS)

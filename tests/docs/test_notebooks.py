@@ -89,6 +89,7 @@ def test_a_torch_network_as_embedder(tmp_path, monkeypatch, capsys):
     assert float(re.search(r"saw: (\S+)%", told)[1]) > 80
 
 
+@pytest.mark.slow
 def test_the_tour_runs_and_its_outputs_are_cleared_in_git(tmp_path):
     nbformat = pytest.importorskip("nbformat", reason="nbclient is not installed")
     nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")

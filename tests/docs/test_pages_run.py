@@ -164,6 +164,7 @@ def test_every_block_states_its_language(page):
     assert not typed, f"{named(page)}: put commands and code into fenced blocks: {typed[:3]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", RUN, ids=named)
 def test_every_block_and_command_runs(page, tmp_path, template, environments, runner):
     steps = steps_of(page, template)

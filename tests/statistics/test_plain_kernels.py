@@ -34,7 +34,7 @@ SEEDS = st.integers(0, 1000)
 
 @settings(deadline=None, max_examples=40)
 @given(WIDTHS, SEEDS, st.sampled_from(["none", "first half", "every other", "all"]))
-def test_factor_updates_agree(d, seed, with_zeros):
+def test_factor_updates_agree(d, seed, zeros):
     rng = np.random.default_rng(seed)
     R, x = factor(d, rng), rng.normal(size=d)
     x[

@@ -359,10 +359,10 @@ def carry_out(memory, step):
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_a_folder_and_a_database_become_the_same_journal(steps, server, tmp_path_factory):
+def test_a_folder_and_a_database_become_the_same_journal(steps, postgres, tmp_path_factory):
     """Any changes in any order: the same outcomes, errors, log, names and model."""
     folder = tmp_path_factory.mktemp("memory") / "m"
-    address = f"{server.url()}#{folder.parent.name}"
+    address = f"{postgres.url()}#{folder.parent.name}"
     seen = []
     with Memory(folder) as one, Memory(address) as other:
         for memory in (one, other):

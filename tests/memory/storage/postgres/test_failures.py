@@ -23,6 +23,8 @@ from everlearn.memory.storage.postgres import inbox as inbox_module
 from everlearn.memory.storage.postgres.address import parse_address
 from everlearn.memory.storage.postgres.connecting import connected
 
+pytestmark = pytest.mark.slow
+
 MEGABYTE = 1 << 20
 
 

@@ -156,36 +156,36 @@ def test_work_under_a_key_is_done_once(address):
             inbox.once("key", b"another", work)
 
 
-def test_memories_of_one_database_are_independent(server):
-    with Memory(server.url(), name="one") as one, Memory(f"{server.url()}#two") as two:
+def test_memories_of_one_database_are_independent(postgres):
+    with Memory(postgres.url(), name="one") as one, Memory(f"{postgres.url()}#two") as two:
         one.teach([1.0, 0.0], "cup")
         two.teach([1.0, 0.0, 0.0], "pen")
         assert (list(one.names()), list(two.names())) == (["cup"], ["pen"])
     with pytest.raises(InvalidParameter, match="letters"):
-        Memory(server.url(), name='x"; DROP SCHEMA')
+        Memory(postgres.url(), name='x"; DROP SCHEMA')
     with pytest.raises(InvalidParameter, match="once"):
-        Memory(f"{server.url()}#two", name="one")
+        Memory(f"{postgres.url()}#two", name="one")
 
 
-def test_the_password_is_never_shown(server, caplog):
-    url = server.url(tcp=True)
+def test_the_password_is_never_shown(postgres, caplog):
+    url = postgres.url(tcp=True)
     with caplog.at_level(logging.DEBUG):
         with Memory(f"{url}#secret") as memory:
             memory.teach([1.0, 0.0], "cup")
-            assert server.password not in repr(memory)
-            assert server.password not in str(memory.info())
-        wrong = url.replace(server.password, "wr0ng-pass")
+            assert postgres.password not in repr(memory)
+            assert postgres.password not in str(memory.info())
+        wrong = url.replace(postgres.password, "wr0ng-pass")
         with pytest.raises(CannotReach) as caught:
             Memory(f"{wrong}#secret")
         assert "wr0ng-pass" not in str(caught.value)
-        nowhere = url.replace(f":{server.port}/", ":1/")
+        nowhere = url.replace(f":{postgres.port}/", ":1/")
         with pytest.raises(CannotReach, match="cannot be reached") as caught:
             Memory(nowhere)
-        assert server.password not in str(caught.value)
+        assert postgres.password not in str(caught.value)
         with pytest.raises(InvalidParameter) as caught:
             Memory("postgresql://user:pass word@[half")
         assert "pass word" not in str(caught.value)
-    assert server.password not in caplog.text
+    assert postgres.password not in caplog.text
 
 
 def test_a_replica_ahead_of_a_restored_journal_rebuilds(address, tmp_path, caplog):
@@ -221,12 +221,12 @@ def test_broken_connections_are_reopened(address):
         assert set(replica.names()) == {"a", "b"}
 
 
-def test_the_error_for_missing_rights_says_what_to_do(server, address):
+def test_the_error_for_missing_rights_says_what_to_do(postgres, address):
     with Memory(address) as memory:
         memory.teach([1.0, 0.0], "cup")
-    with psycopg.connect(server.url(), autocommit=True) as admin:
+    with psycopg.connect(postgres.url(), autocommit=True) as admin:
         admin.execute("CREATE ROLE stranger LOGIN PASSWORD 'x-stranger'")
-    url = server.url(tcp=True).replace(f"everlearn:{server.password}", "stranger:x-stranger")
+    url = postgres.url(tcp=True).replace(f"everlearn:{postgres.password}", "stranger:x-stranger")
     name = address.partition("#")[2]
     with pytest.raises(NotAllowed, match="grant"):
         Memory(f"{url}#{name}", read_only=True)

@@ -23,13 +23,13 @@ def before_events(address):
             db.execute(f"ALTER TABLE state DROP COLUMN {column}".encode())
 
 
-def test_a_memory_without_events_gets_their_tables_and_rights(server, address):
+def test_a_memory_without_events_gets_their_tables_and_rights(postgres, address):
     with Memory(address) as memory:
         memory.teach([1.0, 0.0], "cup")
         before = memory.verify()
     grant(parse_address(address), "old_writer", "writer")
     grant(parse_address(address), "old_asker", "asker")
-    writer, asker = (as_role(server, address, role) for role in ("old_writer", "old_asker"))
+    writer, asker = (as_role(postgres, address, role) for role in ("old_writer", "old_asker"))
     before_events(address)
     with pytest.raises(NotAMemory, match="owner open it"):
         Memory(asker, read_only=True)
@@ -42,7 +42,7 @@ def test_a_memory_without_events_gets_their_tables_and_rights(server, address):
         assert [event.facts["name"] for event in log.after(0, 10)] == ["pen"]
 
 
-def test_a_journal_of_the_previous_format_gets_new_tables_and_rights(server, address):
+def test_a_journal_of_the_previous_format_gets_new_tables_and_rights(postgres, address):
     with Memory(address) as memory:
         memory.teach([1.0, 0.0], "cup")
     grant(parse_address(address), "late_writer", "writer")
@@ -53,12 +53,12 @@ def test_a_journal_of_the_previous_format_gets_new_tables_and_rights(server, add
     with Memory(address) as memory:
         assert memory.verify().problems == ()
     unknown = Example(np.ones(2, np.float32), "", bytes(32), image=b"a picture")
-    with Memory(as_role(server, address, "late_writer")) as memory:
+    with Memory(as_role(postgres, address, "late_writer")) as memory:
         with memory._opened.one_change() as journal:
             remember(journal, unknown)
         memory.drop_unknowns(memory.unknowns()[0].id)
         memory.undo()
-    with Memory(as_role(server, address, "late_asker"), read_only=True) as memory:
+    with Memory(as_role(postgres, address, "late_asker"), read_only=True) as memory:
         assert [group.count for group in memory.unknowns()] == [1]
         assert memory.verify().problems == ()
 

@@ -23,11 +23,11 @@ def run(address, *words, **options):
     return CliRunner().invoke(app, ["-m", address, *map(str, words)], **options)
 
 
-def as_role(server, address, role):
+def as_role(postgres, address, role):
     """The address as another user of the server, who needs a password over the network."""
-    with psycopg.connect(server.url(), autocommit=True) as admin:
+    with psycopg.connect(postgres.url(), autocommit=True) as admin:
         admin.execute(f"ALTER ROLE {role} PASSWORD 'of-{role}'".encode())
-    url = server.url(tcp=True).replace(f"everlearn:{server.password}", f"{role}:of-{role}")
+    url = postgres.url(tcp=True).replace(f"everlearn:{postgres.password}", f"{role}:of-{role}")
     return f"{url}#{address.partition('#')[2]}"
 
 
@@ -47,11 +47,11 @@ def test_commands_take_an_address(address, tmp_path):
     assert "postgresql://" in run(address, "info").output
 
 
-def test_the_ask_role_may_only_ask(server, address):
+def test_the_ask_role_may_only_ask(postgres, address):
     with Memory(address) as memory:
         memory.teach([1.0, 0.0], "cup")
     assert grant(parse_address(address), "an_asker", "asker")
-    mine = as_role(server, address, "an_asker")
+    mine = as_role(postgres, address, "an_asker")
     with Memory(mine, read_only=True) as memory:
         assert memory.ask([1.0, 0.1])[0].name == "cup"
         assert memory.verify().problems == ()
@@ -59,11 +59,11 @@ def test_the_ask_role_may_only_ask(server, address):
         memory.teach([0.0, 1.0], "pen")
 
 
-def test_teachings_of_the_teach_role_wait_for_another_role(server, address, monkeypatch):
+def test_teachings_of_the_teach_role_wait_for_another_role(postgres, address, monkeypatch):
     with Memory(address) as owner:
         owner.teach([1.0, 0.0], "cup")
         assert "teacher" in run(address, "postgres", "grant", "a_teacher", "--as", "teacher").output
-        mine = as_role(server, address, "a_teacher")
+        mine = as_role(postgres, address, "a_teacher")
         # Whoever is asked watches, and gives positions to what waits.
         for _ in range(2):
             owner.ask([1.0, 0.0])
@@ -82,11 +82,11 @@ def test_teachings_of_the_teach_role_wait_for_another_role(server, address, monk
         assert owner.names()["later"].count == 1
 
 
-def test_the_write_role_may_do_everything_but_create_tables(server, address):
+def test_the_write_role_may_do_everything_but_create_tables(postgres, address):
     with Memory(address) as memory:
         memory.teach([1.0, 0.0], "cup")
     grant(parse_address(address), "a_writer", "writer")
-    mine = as_role(server, address, "a_writer")
+    mine = as_role(postgres, address, "a_writer")
     with Memory(mine) as memory:
         assert memory.teach([0.0, 1.0], "pen")
         memory.rename("cup", "mug")
@@ -115,9 +115,9 @@ def test_tables_have_the_columns_of_a_folder(address):
             assert all(column in folder[table] for (column,) in found)
 
 
-def test_after_the_receipt_is_complete_no_file_of_the_server_holds_a_byte(server, tmp_path):
+def test_after_the_receipt_is_complete_no_file_of_the_server_holds_a_byte(postgres, tmp_path):
     """Tables, indexes, write-ahead log and all."""
-    address = f"{server.url()}#erased"
+    address = f"{postgres.url()}#erased"
     words = "Geheimnisvollerbecher"
     vectors = np.random.default_rng(1).normal(size=(300, 64)).astype(np.float32)
     wanted = traces.of_text("name or path", words)
@@ -126,10 +126,10 @@ def test_after_the_receipt_is_complete_no_file_of_the_server_holds_a_byte(server
         memory.teach_many((x, "cup") for x in np.random.default_rng(0).normal(size=(300, 64)))
         for k, x in enumerate(vectors):
             memory.teach(x, words, source=f"/home/{words}/{k}.jpg")
-        before = " ".join(traces.found([server.data], wanted))
+        before = " ".join(traces.found([postgres.data], wanted))
         assert "name or path in" in before
         assert "vector (<f4) in" in before
-        with psycopg.connect(server.url(), autocommit=True) as admin:
+        with psycopg.connect(postgres.url(), autocommit=True) as admin:
             admin.execute("CHECKPOINT")
             admin.execute("ANALYZE")
         done = memory.forget(name=words, erase=True)
@@ -137,13 +137,15 @@ def test_after_the_receipt_is_complete_no_file_of_the_server_holds_a_byte(server
         assert done.receipt.wal_position or not done.receipt.pending
         assert memory.complete_receipt(tmp_path / "receipt.json") == []
         memory.backup(tmp_path / "backup")
-    assert traces.found([server.data, tmp_path], wanted) == []
+    assert traces.found([postgres.data, tmp_path], wanted) == []
     assert json.loads((tmp_path / "receipt.json").read_text())["pending"] is False
     checked = run(address, "receipt", "check", tmp_path / "receipt.json")
     assert "complete" in checked.output
 
 
-def test_a_long_transaction_of_another_client_keeps_an_erase_pending(server, address, monkeypatch):
+def test_a_long_transaction_of_another_client_keeps_an_erase_pending(
+    postgres, address, monkeypatch
+):
     monkeypatch.setattr(traces, "WAIT_SECONDS", 0.2)
     parsed = parse_address(address)
     with Memory(address) as memory:
@@ -162,9 +164,9 @@ def test_a_long_transaction_of_another_client_keeps_an_erase_pending(server, add
         assert not memory.info()["erase_pending"]
 
 
-def test_a_replication_slot_keeps_a_receipt_pending(server, address, tmp_path):
+def test_a_replication_slot_keeps_a_receipt_pending(postgres, address, tmp_path):
     """A standby that is disconnected: its replication slot holds the write-ahead log of before."""
-    with psycopg.connect(server.url(), autocommit=True) as admin:
+    with psycopg.connect(postgres.url(), autocommit=True) as admin:
         admin.execute("SELECT pg_create_physical_replication_slot('held', true)")
         try:
             with Memory(address) as memory:
