@@ -13,7 +13,7 @@ import numpy as np
 from everlearn.compiled import compiled, inner
 from everlearn.forest.buffers import Floats32, Floats64, Ints, ints, zeros
 from everlearn.forest.route import leaves_of
-from everlearn.forest.settings import DEAD, NONE
+from everlearn.forest.settings import DEAD, NONE, ROOT
 from everlearn.forest.tree import Tree, TreeRows, leaf_weight, rows_below
 
 
@@ -21,7 +21,7 @@ def add_answers(tree: Tree, split: Any, rows: TreeRows, X: Floats32, answers: Fl
     """answers[i, κ] += P_l(x_i)(κ)."""
     if not add_leaves(tree, split, rows, X, answers):
         return
-    leaves = leaves_of(tree, split, 0, X, np.arange(len(X), dtype=np.int32))
+    leaves = leaves_of(tree, split, ROOT, X, np.arange(len(X), dtype=np.int32))
     for i in np.flatnonzero(tree.nodes["head"][leaves] == NONE):
         add_nearest_ancestor(tree, rows, leaves[i], answers[i])
 
@@ -36,7 +36,7 @@ def add_leaves(tree: Tree, split: Any, rows: TreeRows, X: Floats32, answers: Flo
     index = ints(n, 0)
     for i in range(n):
         index[i] = i
-    leaves = leaves_of(tree, split, 0, X, index)
+    leaves = leaves_of(tree, split, ROOT, X, index)
     if 2 * n > tree.used[0].nodes:
         add_from_table(tree, rows, leaves, answers)
     else:

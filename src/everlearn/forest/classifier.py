@@ -26,6 +26,7 @@ from everlearn.errors import DamagedModel
 from everlearn.estimator import StreamingEstimator
 from everlearn.forest.grove import Batch, Grove
 from everlearn.forest.settings import (
+    ROOT,
     ForestSettings,
     NodeSampling,
     NodeSamplingWord,
@@ -91,7 +92,7 @@ class ForestClassifier(StreamingClassifier):
         """The number of nodes of each tree."""
         from everlearn.forest.tree import subtree
 
-        return np.array([len(subtree(tree, 0)) for tree in self._trees()])
+        return np.array([len(subtree(tree, ROOT)) for tree in self._trees()])
 
     @property
     def n_stored_(self) -> int:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 # No node, no row, no class; and the parent of a node that was cut.
 NONE = -1
 DEAD = -2
+# The first node, of the type that nodes have in a tree: a literal 0 would compile callers again.
+ROOT: Any = np.int32(0)
 # The minimum of a leaf is at most this share of an average class: with few examples per class,
 # leaves of a fixed size would mix classes unnecessarily.
 SMALLEST_SHARE = 0.1

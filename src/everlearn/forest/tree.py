@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from everlearn.compiled import compiled, inner
 from everlearn.forest.buffers import Floats32, Floats64, Ints, ints
-from everlearn.forest.settings import DEAD, NONE
+from everlearn.forest.settings import DEAD, NONE, ROOT
 
 Records = NDArray[Any]
 
@@ -191,7 +191,7 @@ def compacted(tree: Tree, marks: NDArray[np.bool_]) -> tuple[Tree, NDArray[np.bo
     )
     if not wasteful:
         return tree, marks
-    live = subtree(tree, 0)
+    live = subtree(tree, ROOT)
     nodes = tree.nodes[live]
     place = np.full(used_nodes + 1, NONE, np.int32)  # the last entry is for NONE itself
     place[live] = np.arange(len(live))

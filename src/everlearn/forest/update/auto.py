@@ -16,7 +16,7 @@ from everlearn.compiled import compiled, inner
 from everlearn.forest.buffers import Floats64, Ints, ints, zeros
 from everlearn.forest.grow import with_leaves_grown
 from everlearn.forest.route import partition, push, send
-from everlearn.forest.settings import NONE, ForestSettings
+from everlearn.forest.settings import NONE, ROOT, ForestSettings
 from everlearn.forest.tree import (
     SEGMENT,
     Tree,
@@ -39,7 +39,7 @@ def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:
 @inner
 def node_weights(tree: Tree, rows: TreeRows) -> Floats64:
     """The weight of the examples below each node (indexed by node)."""
-    nodes = subtree(tree, 0)
+    nodes = subtree(tree, ROOT)
     weights = zeros(tree.nodes.shape[0])
     for i in range(nodes.shape[0] - 1, -1, -1):
         node = nodes[i]

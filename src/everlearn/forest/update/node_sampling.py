@@ -19,7 +19,7 @@ from everlearn.compiled import compiled
 from everlearn.forest.buffers import Floats64, Ints, ints, zeros
 from everlearn.forest.gain import entropy_term
 from everlearn.forest.randomness import random_units
-from everlearn.forest.settings import DEAD, NONE, ForestSettings, NodeSampling
+from everlearn.forest.settings import DEAD, NONE, ROOT, ForestSettings, NodeSampling
 from everlearn.forest.tree import Tree, TreeRows, rows_of, subtree
 from everlearn.forest.update.batch import TreeBatch
 
@@ -41,7 +41,7 @@ def nodes_to_update(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> I
 
 def drawn_nodes(tree: Tree, rows: TreeRows, n_wanted: int, settings: ForestSettings) -> Ints:
     """Splitting nodes drawn without replacement, a parent always before its children."""
-    nodes = subtree(tree, 0)
+    nodes = subtree(tree, ROOT)
     splits = tree.nodes["left"][nodes] != NONE
     splitting = nodes[splits]
     inverse = np.ones(len(splitting))

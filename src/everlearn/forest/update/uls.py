@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.forest.route import leaves_of
-from everlearn.forest.settings import ForestSettings
+from everlearn.forest.settings import ROOT, ForestSettings
 from everlearn.forest.tree import Tree, put_in
 from everlearn.forest.update.batch import TreeBatch
 
@@ -20,7 +20,7 @@ def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:
 
 def pass_down(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> NDArray[np.bool_]:
     """Put new examples into their leaves; returns a mask of these leaves."""
-    leaves = leaves_of(tree, settings.split, 0, batch.rows.X, batch.arrived)
+    leaves = leaves_of(tree, settings.split, ROOT, batch.rows.X, batch.arrived)
     put_in(tree, batch.arrived, leaves)
     touched = np.zeros(len(tree.nodes), np.bool_)
     touched[leaves] = True
