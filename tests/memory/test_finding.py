@@ -30,7 +30,7 @@ from everlearn.images.embedders import Pixels
 from everlearn.memory.edits.unknowns import all_unknowns
 from everlearn.memory.model.background import OTHER, Background
 from everlearn.memory.storage.regions import proposals_of
-from everlearn.regions import looking
+from everlearn.regions import region_embedder
 from everlearn.regions.boxes import Box, overlap
 from everlearn.regions.proposals import Proposals
 from everlearn.regions.region_embedder import Region, edges
@@ -86,8 +86,8 @@ class SquareFinder:
 
 @pytest.fixture(autouse=True)
 def no_networks(monkeypatch):
-    monkeypatch.setattr(looking, "Proposer", SquareProposer)
-    monkeypatch.setattr(looking, "MainThing", SquareFinder)
+    monkeypatch.setattr(region_embedder, "Proposer", SquareProposer)
+    monkeypatch.setattr(region_embedder, "MainThing", SquareFinder)
 
 
 def memory_in(folder, regions="things", **more) -> Memory:

@@ -13,15 +13,15 @@ from PIL import Image
 from everlearn.cli.app import app
 from everlearn.errors import EverlearnError, InvalidInput
 from everlearn.images.video import read_frames
-from everlearn.regions import looking
+from everlearn.regions import region_embedder
 from everlearn.regions.annotations import read_annotations
 from tests.memory.test_finding import SquareFinder, SquareProposer, memory_in, scene, square
 
 
 @pytest.fixture(autouse=True)
 def no_networks(monkeypatch):
-    monkeypatch.setattr(looking, "Proposer", SquareProposer)
-    monkeypatch.setattr(looking, "MainThing", SquareFinder)
+    monkeypatch.setattr(region_embedder, "Proposer", SquareProposer)
+    monkeypatch.setattr(region_embedder, "MainThing", SquareFinder)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from everlearn.images.by_name import embedder_for
 from everlearn.images.embedders import WEIGHTS, Pixels
 from everlearn.memory.model import background
 from everlearn.memory.model.background import Background, beginning_of
-from everlearn.regions import looking
+from everlearn.regions import region_embedder
 from tests.memory.test_finding import SquareFinder, SquareProposer, memory_in, scene, square
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "background_set.py"
@@ -23,8 +23,8 @@ SCRIPT = Path(__file__).parents[3] / "scripts" / "background_set.py"
 
 @pytest.fixture
 def memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(looking, "Proposer", SquareProposer)
-    monkeypatch.setattr(looking, "MainThing", SquareFinder)
+    monkeypatch.setattr(region_embedder, "Proposer", SquareProposer)
+    monkeypatch.setattr(region_embedder, "MainThing", SquareFinder)
     own = np.random.default_rng(0).random((32, 108)).astype(np.float32)
     ours = Pixels(size=6, colour=True).name
     monkeypatch.setattr(background, "beginning_of", lambda name: own if name == ours else None)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from everlearn import Memory, Pixels
 from everlearn.memory.storage.regions import with_box, without_box
-from everlearn.regions import looking
+from everlearn.regions import region_embedder
 from everlearn.regions.boxes import Box, rounded
 from tests.memory.test_finding import (
     SquareFinder,
@@ -20,8 +20,8 @@ from tests.memory.test_finding import (
 
 @pytest.fixture(autouse=True)
 def no_networks(monkeypatch):
-    monkeypatch.setattr(looking, "Proposer", SquareProposer)
-    monkeypatch.setattr(looking, "MainThing", SquareFinder)
+    monkeypatch.setattr(region_embedder, "Proposer", SquareProposer)
+    monkeypatch.setattr(region_embedder, "MainThing", SquareFinder)
 
 
 def lived(place) -> tuple[list, np.ndarray, list]:

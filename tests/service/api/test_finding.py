@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from everlearn import Memory, Pixels
-from everlearn.regions import looking
+from everlearn.regions import region_embedder
 from everlearn.service.client import Client
 from tests.memory.test_finding import SquareFinder, SquareProposer, scene, square
 from tests.service.conftest import TOKEN, listening
@@ -15,8 +15,8 @@ from tests.service.conftest import TOKEN, listening
 
 @pytest.fixture(autouse=True)
 def no_networks(monkeypatch):
-    monkeypatch.setattr(looking, "Proposer", SquareProposer)
-    monkeypatch.setattr(looking, "MainThing", SquareFinder)
+    monkeypatch.setattr(region_embedder, "Proposer", SquareProposer)
+    monkeypatch.setattr(region_embedder, "MainThing", SquareFinder)
 
 
 @pytest.fixture

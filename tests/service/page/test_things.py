@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from everlearn import Memory, Pixels
-from everlearn.regions import looking
+from everlearn.regions import region_embedder
 from tests.memory.test_finding import COLOURS, SquareFinder, SquareProposer, scene, square
 from tests.service.conftest import TOKEN
 from tests.service.page.test_app import accessible, browser_only, see
@@ -15,8 +15,8 @@ from tests.service.page.test_app import accessible, browser_only, see
 
 @pytest.fixture(autouse=True)
 def no_networks(monkeypatch):
-    monkeypatch.setattr(looking, "Proposer", SquareProposer)
-    monkeypatch.setattr(looking, "MainThing", SquareFinder)
+    monkeypatch.setattr(region_embedder, "Proposer", SquareProposer)
+    monkeypatch.setattr(region_embedder, "MainThing", SquareFinder)
 
 
 @pytest.fixture
