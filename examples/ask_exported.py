@@ -6,8 +6,8 @@ Needs numpy, onnxruntime and Pillow alone: copy this file and the exported one t
 """
 
 import json
-import resource
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -34,6 +34,15 @@ def centre(picture: Image.Image, size: int, crop: float) -> Image.Image:
     return picture.resize((size, size), Image.Resampling.BICUBIC, box=box)
 
 
+def peak_memory() -> str:
+    """Of this program alone (getrusage also counts the program that started it); Linux only."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return "the system does not tell how much memory was used"
+    lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+    return f"at most {int(lines['VmHWM'].split()[0]) / 1024:.0f} MB of memory"
+
+
 def main(model: str, *files: str) -> None:
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1
@@ -47,8 +56,7 @@ def main(model: str, *files: str) -> None:
         best = np.argsort(-shares[0], kind="stable")[:3]
         rest = ", ".join(f"{names[k]} {shares[0][k]:.0%}" for k in best)
         print(f"{file}  {'unknown' if unknown[0] else names[best[0]]}  ({rest})")
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"at most {most:.0f} MB of memory", file=sys.stderr)
+    print(peak_memory(), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ def folder(tmp_path_factory):
 def test_it_answers_as_ask_does(folder):
     files = sorted(str(path) for path in (folder / "test").rglob("*.jpg"))
     files += [str(folder / "turned.jpg"), str(folder / "clear.png")]
+    large = bytearray(b"x" * 400_000_000)  # of this process, which does not count
     done = subprocess.run(
         [sys.executable, "-c", HIDE, PROGRAM, folder / "things.onnx", *files],
         capture_output=True,
@@ -62,4 +63,5 @@ def test_it_answers_as_ask_does(folder):
             # Where a picture ranks within the step that decides, ask draws a lot; seldom.
             undecided = abs(answers.p_value - (1 - memory.accept)) < 0.1
             assert said == ("unknown" if answers.unknown else best) or undecided
-    assert re.search(r"at most \d+ MB", done.stderr)
+    most = re.search(r"at most (\d+) MB", done.stderr)
+    assert 30 < int(most[1]) < len(large) / 1e6
