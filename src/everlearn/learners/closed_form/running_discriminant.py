@@ -275,7 +275,8 @@ class LateExamples:
             self._n_halved = part.stop
             return (part.stop - part.start) * d * d / 2.0
         if self._lower is None:
-            self._lower = np.linalg.cholesky(np.eye(n) + self._rows @ self._rows.T)
+            gram = np.eye(n) + self._rows @ self._rows.T
+            self._lower = np.asarray(np.linalg.cholesky(gram), dtype=np.float64)
             return float(n * n * d)
         if self._n_solved < n:
             part = part_of(self._n_solved, n, d * d / 2.0, most)
@@ -283,7 +284,7 @@ class LateExamples:
             self._n_solved = part.stop
             return (part.stop - part.start) * d * d / 2.0
         if not self._is_whole:
-            self._rows = np.linalg.solve(self._lower, self._rows)
+            self._rows[:] = np.linalg.solve(self._lower, self._rows)
             self._is_whole = True
             return float(n * n * d)
         self._solution.make_room(moments)
@@ -367,9 +368,8 @@ class NextSolution:
             return self._factor_some(d)
         if self._missing and self._correction is None:
             return self._update(d)
-        if (
-            self._rows and self._n_transposed == 0
-        ):  # no class is solved yet: the factor alone changes
+        if self._rows and self._n_transposed == 0:
+            # No class is solved yet: the factor alone changes.
             self._missing, self._rows = self._rows, []
             return 0.0
         if self._n_transposed < d:
