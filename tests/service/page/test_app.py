@@ -321,6 +321,28 @@ def test_of_what_is_unknown_only_the_nearest_names_are_shown(browse, live, memor
 
 
 @browser_only
+@pytest.mark.parametrize("probably", [True, False])
+def test_what_is_just_inside_the_limit_is_called_probably(
+    browse, live, memories, tmp_path, probably
+):
+    taught(memories["home"])
+    file = tmp_path / "red.png"
+    file.write_bytes(picture(204, 0, 0, shift=6))
+    page = browse(camera=False)
+
+    def answered(route):
+        response = route.fetch()
+        route.fulfill(response=response, json=response.json() | {"probably": probably})
+
+    page.route("**/v1/ask*", answered)
+    page.goto(f"{live}/?token={TOKEN}")
+    page.set_input_files("#files", [file])
+    page.locator("#drop button[value=ask]").click()
+    see(page.locator("#verdict")).to_have_text("Probably red" if probably else "red")
+    assert page.problems == []
+
+
+@browser_only
 def test_a_misspelled_name_is_asked_about(browse, live, memories, tmp_path):
     home = memories["home"]
     home.teach(picture(200, 0, 0), "Cardinal")

@@ -247,8 +247,8 @@ class WriterLock:
                     "In the meantime it can be opened read-only and asked"
                 ) from None
             raise CannotWrite(
-                f"{path} cannot be written: {error}; check the permissions. A Memory that cannot "
-                "be written can still be opened read-only and asked"
+                f"{path} cannot be written: {error}; check permissions and free space. A Memory "
+                "that cannot be written can still be opened read-only and asked"
             ) from None
 
     def release(self) -> None:
