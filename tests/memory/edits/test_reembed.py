@@ -1,6 +1,7 @@
 """Another network, the same Memory."""
 
 import sqlite3
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,8 +23,9 @@ from everlearn.errors import (
     WrongEmbedder,
 )
 from everlearn.images.embedders import Pixels
+from everlearn.memory.edits.reembed import Anew, _written
 from everlearn.memory.edits.writing import COLUMNS
-from everlearn.memory.storage.rows import row_checksum
+from everlearn.memory.storage.rows import content_of, row_checksum
 from everlearn.regions.boxes import Box
 from everlearn.regions.region_embedder import Region
 
@@ -267,18 +269,33 @@ def test_teaching_a_moved_file_again_updates_its_path(tmp_path, photos):
         assert memory.reembed(Pixels(size=8)).done == 12
 
 
+NEW = Pixels(size=8)
+
+
 def forge_nothing(db):
     pass
 
 
+def entry(number):
+    """An entry as a run writes it, whose vector has this number everywhere."""
+    return _written(Anew(np.full(NEW.n_features, number, dtype="<f4").tobytes()))
+
+
 def forge_nan(db):
-    vector = np.full(64, np.nan, dtype="<f4").tobytes()
-    db.execute("UPDATE vectors SET vector = ?", (vector,))
+    db.execute("UPDATE vectors SET vector = ?", (entry(np.nan),))
 
 
 def forge_another(db):
-    vector = np.ones(64, dtype="<f4").tobytes()
-    db.execute("UPDATE vectors SET vector = ?", (vector,))
+    db.execute("UPDATE vectors SET vector = ?", (entry(1.0),))
+
+
+def forge_nan_with_checksum(db):
+    """As a whole: only the numbers themselves give it away."""
+    (path,) = [row[2] for row in db.execute("PRAGMA database_list")]
+    for (digest,) in db.execute("SELECT digest FROM vectors").fetchall():
+        own = row_checksum(Path(path).name, digest, content_of(entry(np.nan)))
+        row = entry(np.nan), own, digest
+        db.execute("UPDATE vectors SET vector = ?, seal = ? WHERE digest = ?", row)
 
 
 def forge_kinds(db):
@@ -290,21 +307,29 @@ def forge_schema(db):
 
 
 @pytest.mark.parametrize(
-    "forge", [forge_nothing, forge_nan, forge_another, forge_kinds, forge_schema]
+    "forge",
+    [
+        forge_nothing,
+        forge_nan,
+        forge_another,
+        forge_nan_with_checksum,
+        forge_kinds,
+        forge_schema,
+    ],
 )
 def test_collected_vectors_are_validated(tmp_path, photos, forge):
     new = Pixels(size=8)
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)
-        memory.compare_networks([new])
+        memory.compare_networks([NEW])
         (side,) = memory.path.glob("reembed-*")
         db = sqlite3.connect(side)
         forge(db)
         db.commit()
         db.close()
-        assert memory.reembed(new).done == 12
+        assert memory.reembed(NEW).done == 12
         assert memory.verify().problems == ()
-        assert np.allclose(coefficients(memory), fresh(tmp_path, photos, new))
+        assert np.allclose(coefficients(memory), fresh(tmp_path, photos, NEW))
 
 
 def test_collected_vectors_do_not_follow_links(tmp_path, photos):
