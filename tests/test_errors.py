@@ -80,6 +80,34 @@ def test_an_interrupt_waits_for_the_end_of_an_import():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_the_compiler_is_imported_while_interrupts_wait():
+    pytest.importorskip("numba", reason="numba is not installed")
+    code = """
+import contextlib, sys
+import everlearn.interrupts as interrupts
+
+seen = []
+
+@contextlib.contextmanager
+def watched():
+    seen.append("numba" in sys.modules)
+    yield
+    seen.append("numba" in sys.modules)
+
+interrupts.deferred_interrupts = watched
+import everlearn.compiled
+assert seen == [False, True], seen
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"EVERLEARN_COMPILED": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_process_that_was_forked_does_not_write(tmp_path):
     code = f"""
 import os, sys

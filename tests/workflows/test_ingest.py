@@ -14,6 +14,7 @@ from attacks import traces
 from everlearn import Memory, RecursiveRLSC, load
 from everlearn.cli.app import app
 from everlearn.cluster.store import CheckpointStore
+from everlearn.cluster.vectors import _checksum
 from everlearn.images.embedders import Pixels
 from everlearn.workflows.ingest import ingest
 
@@ -118,7 +119,7 @@ def forged(path, **changes):
     np.savez(path, **(arrays | changes))
 
 
-@pytest.mark.parametrize("how", ["nan", "other", "cut", "text"])
+@pytest.mark.parametrize("how", ["nan", "nan with checksum", "other", "cut", "text"])
 def test_altered_vectors_are_recomputed(run, photos, tmp_path, how):
     run(photos.folder)
     with Memory(tmp_path / "memory", read_only=True) as memory:
@@ -126,6 +127,11 @@ def test_altered_vectors_are_recomputed(run, photos, tmp_path, how):
     for path in (tmp_path / "memory.parts" / "vectors").iterdir():
         if how == "nan":
             forged(path, X=np.full((3, 16), np.nan, dtype=np.float32))
+        elif how == "nan with checksum":
+            forged(path, X=np.full((3, 16), np.nan, dtype=np.float32))
+            with np.load(path) as file:
+                arrays = {key: file[key] for key in file.files if key != "checksum"}
+            forged(path, checksum=np.array(_checksum(path.name, arrays)))
         elif how == "other":
             forged(path, X=np.ones((3, 16), dtype=np.float32))
         else:
