@@ -6,7 +6,7 @@ from sklearn.covariance import OAS
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from everlearn import StreamingLDA, load, save
-from everlearn.errors import InvalidParameter, NotForgettable
+from everlearn.errors import InvalidParameter, LostDefiniteness, NotForgettable
 from everlearn.learners.closed_form.discriminant import RIDGE_GRID
 from tests.oracles import (
     class_moments,
@@ -286,3 +286,11 @@ def test_a_start_that_was_changed_after_learning_is_noticed(rng, tmp_path, befor
     copied = copy.deepcopy(load(tmp_path / "model")).partial_fit(X[4:8], y[4:8])
     expected = learner.partial_fit(X[4:8], y[4:8]).decision_function(X)
     np.testing.assert_allclose(copied.decision_function(X), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_directions_of_a_singular_scatter_are_a_named_error(rng):
+    """Collinear features, and a shrinkage too small to count."""
+    X = np.outer(rng.normal(size=40), 1.0 / np.arange(3.0, 11.0))
+    learner = StreamingLDA(shrinkage=1e-300).fit(X, np.arange(40) % 2)
+    with pytest.raises(LostDefiniteness, match="larger shrinkage"):
+        learner.transform(X)
