@@ -318,7 +318,6 @@ def forge_schema(db):
     ],
 )
 def test_collected_vectors_are_validated(tmp_path, photos, forge):
-    new = Pixels(size=8)
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)
         memory.compare_networks([NEW])

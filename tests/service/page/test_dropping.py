@@ -71,7 +71,7 @@ def test_every_dropped_file_has_an_outcome(browse, live, memories, tmp_path):
     assert set(found["Known already"]) == {"nest/Finch/known.png"}
     assert "Robin" in found["Refused"]["nest/Finch/other.png"]
     assert set(found["Left out"]) == {"nest/Finch/notes.txt", "nest/.hidden", "nest/loose.png"}
-    assert [one.source for one in home.teachings("Cardinal")] == sorted(
+    assert sorted(one.source for one in home.teachings("Cardinal")) == sorted(
         path for path in found["Taught"] if "Cardinal" in path
     )
     with page.expect_download() as saved:

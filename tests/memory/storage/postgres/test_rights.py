@@ -12,6 +12,7 @@ from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.errors import NotAllowed, NotOrderedYet
 from everlearn.memory.storage.postgres import inbox as inbox_module
+from everlearn.memory.storage.postgres import traces as server_traces
 from everlearn.memory.storage.postgres.address import parse_address
 from everlearn.memory.storage.postgres.connecting import connected
 from everlearn.memory.storage.postgres.rights import grant
@@ -119,7 +120,8 @@ def test_after_the_receipt_is_complete_no_file_of_the_server_holds_a_byte(postgr
     """Tables, indexes, write-ahead log and all."""
     address = f"{postgres.url()}#erased"
     words = "Geheimnisvollerbecher"
-    vectors = np.random.default_rng(1).normal(size=(300, 64)).astype(np.float32)
+    # Vectors of no other test: the server is shared.
+    vectors = np.random.default_rng(20261118).normal(size=(300, 64)).astype(np.float32)
     wanted = traces.of_text("name or path", words)
     wanted += [trace for row in vectors[::10] for trace in traces.of_vector("vector", row)]
     with Memory(address) as memory:
@@ -146,7 +148,7 @@ def test_after_the_receipt_is_complete_no_file_of_the_server_holds_a_byte(postgr
 def test_a_long_transaction_of_another_client_keeps_an_erase_pending(
     postgres, address, monkeypatch
 ):
-    monkeypatch.setattr(traces, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(server_traces, "WAIT_SECONDS", 0.2)
     parsed = parse_address(address)
     with Memory(address) as memory:
         memory.teach([1.0, 0.0], "cup")
