@@ -11,7 +11,7 @@ from everlearn import NearestClassMean, RecursiveRLSC, StreamingLDA
 from everlearn.device.device import Incoming, device_named
 from everlearn.device.moments import DeviceMoments, add_products
 from everlearn.learners.closed_form.sample import Sample, numbers_of, numbers_on_device
-from everlearn.statistics.labels import _by_look_up, _by_table, _distinct
+from everlearn.statistics.labels import _by_table, _distinct
 from tests.device.kinds import kind_named
 
 
@@ -95,10 +95,6 @@ def test_label_lookup_agrees_with_sorting(values, dtype):
     if found is not None:
         assert found[0] == expected[0]
         np.testing.assert_array_equal(found[1], expected[1])
-    words = column.astype(str)
-    expected, found = _distinct(words), _by_look_up(words.tolist())
-    assert found[0] == expected[0]
-    np.testing.assert_array_equal(found[1], expected[1])
 
 
 @pytest.mark.parametrize("learner", [NearestClassMean, StreamingLDA, RecursiveRLSC])

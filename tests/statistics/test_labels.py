@@ -135,3 +135,34 @@ def test_labels_stay_sorted_between_reads(steps, make):
     assert labels.classes.tolist() == sorted(known)
     assert [labels.by_slot[slot] for slot in labels.order] == sorted(known)
     assert [labels.rank[slot] for slot in labels.order] == list(range(len(known)))
+
+
+@given(
+    known=st.lists(st.integers(0, 12), max_size=12),
+    released=st.sets(st.integers(0, 12), max_size=4),
+    batch=st.lists(st.integers(0, 20), min_size=1, max_size=40),
+    kind=st.sampled_from(
+        [
+            lambda batch: [str(n) for n in batch],
+            lambda batch: np.array([str(n) for n in batch]),
+            lambda batch: np.array([str(n) for n in batch], dtype=object),
+            lambda batch: np.array([np.str_(n) for n in batch], dtype=object),
+            lambda batch: np.array(batch),
+            lambda batch: batch,
+            lambda batch: np.array(batch, dtype=float),
+        ]
+    ),
+)
+@settings(max_examples=150, deadline=None)
+def test_a_batch_gets_the_slots_that_its_labels_get_one_by_one(known, released, batch, kind):
+    together, one_by_one = Labels(), Labels()
+    for labels in (together, one_by_one):
+        if known:
+            labels.extend(labels.encode(kind(known))[1])
+        labels.release([labels.slot(kind([n])[0]) for n in released & set(known)])
+    slots, new = together.encode(kind(batch))
+    together.extend(new)
+    for label in kind(batch):
+        one_by_one.extend(one_by_one.encode([label])[1])
+    assert slots.tolist() == [one_by_one.slot(label) for label in kind(batch)]
+    assert list(together.by_slot) == list(one_by_one.by_slot)

@@ -135,15 +135,22 @@ class Labels:
 
         Nothing is registered: new labels get the slots that :meth:`extend` will assign to them.
         """
-        distinct, inverse = _distinct(y)
-        for label in distinct[:1]:  # all are of one type
+        labels, inverse = _plain_labels(y)
+        for label in labels[:1]:  # all are of one type
             self._accept(label)
-        found = list(map(self._slot_of.get, distinct))
-        new = [label for label, slot in zip(distinct, found, strict=True) if slot is None]
-        if new:
-            given = iter(self._slots_for(len(new)))
-            found = [next(given) if slot is None else slot for slot in found]
-        return np.array(found, dtype=np.intp).take(inverse), new
+        found = list(map(self._slot_of.get, labels))
+        new: list[Label] = []
+        if None in found:
+            missing = [label for label, slot in zip(labels, found, strict=True) if slot is None]
+            new = list(map(_plain, dict.fromkeys(missing)))
+            given = self._slots_for(len(new))
+            if len(missing) > len(new):  # a new label that occurs twice
+                slot_of = dict(zip(new, given, strict=True))
+                given = [slot_of[label] for label in missing]
+            following = iter(given)
+            found = [next(following) if slot is None else slot for slot in found]
+        slots = np.array(found, dtype=np.intp)
+        return slots if inverse is None else slots.take(inverse), new
 
     def extend(self, new: Iterable[Label]) -> None:
         """Register new labels in the slots announced by :meth:`encode`."""
@@ -253,40 +260,40 @@ def _plain(label: object) -> Label:
     )
 
 
-def _distinct(y: ArrayLike) -> tuple[list[Label], NDArray[np.intp]]:
-    """The distinct labels in order of arrival, and the index of each entry of ``y`` in them."""
+def _plain_labels(y: ArrayLike) -> tuple[list[Label], NDArray[np.intp] | None]:
+    """The labels in ``y`` as plain Python values, all of one type.
+
+    For an array of numbers the distinct ones, in order of arrival, and the index of each entry in
+    them; otherwise one for each entry, and ``None``. Strings are looked up faster than sorted.
+    """
     values = y if isinstance(y, np.ndarray) else _as_column(y)
-    if values.dtype.kind in "iubUf":
-        if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
-            raise InvalidLabel("Input y contains NaN or infinity; every example needs a label")
-        if len(values) >= MANY_LABELS and values.dtype.kind == "U":
-            return _by_look_up(values.tolist())
-        table = _by_table(values) if values.dtype.kind in "iu" else None
-        if table is not None:
-            return table
-        unique, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-        arrival = np.argsort(first)
-        position = np.empty(len(arrival), dtype=np.intp)
-        position[arrival] = np.arange(len(arrival))
-        distinct = unique[arrival].tolist()
-        # Integers, strings and booleans of an array are plain already.
-        plain = [_plain(label) for label in distinct] if values.dtype.kind == "f" else distinct
-        return plain, position[inverse]
-    given = values.tolist()
-    kinds = set(map(type, given))
+    if values.dtype.kind in "iubf":
+        return _distinct(values)
+    labels = values.tolist()
+    kinds = set(map(type, labels))
     if kinds == {str} or kinds == {int}:
-        return _by_look_up(given)
-    plain = [_plain(value) for value in given]
+        return labels, None
+    plain = [_plain(value) for value in labels]
     for label in plain:
         _require_same_kind(plain[0], label)
-    return _by_look_up(plain)
+    return plain, None
 
 
-def _by_look_up(labels: list[Label]) -> tuple[list[Label], NDArray[np.intp]]:
-    """The same for plain labels, by dictionary lookup instead of sorting."""
-    position = {label: index for index, label in enumerate(dict.fromkeys(labels))}
-    inverse = np.fromiter(map(position.__getitem__, labels), dtype=np.intp, count=len(labels))
-    return [_plain(label) for label in position], inverse
+def _distinct(values: NDArray[Any]) -> tuple[list[Label], NDArray[np.intp]]:
+    """The distinct numbers in order of arrival, and the index of each entry in them."""
+    if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
+        raise InvalidLabel("Input y contains NaN or infinity; every example needs a label")
+    table = _by_table(values) if values.dtype.kind in "iu" else None
+    if table is not None:
+        return table
+    unique, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    arrival = np.argsort(first)
+    position = np.empty(len(arrival), dtype=np.intp)
+    position[arrival] = np.arange(len(arrival))
+    distinct = unique[arrival].tolist()
+    # Integers and booleans of an array are plain already.
+    plain = [_plain(label) for label in distinct] if values.dtype.kind == "f" else distinct
+    return plain, position[inverse]
 
 
 def _by_table(values: NDArray[Any]) -> tuple[list[Label], NDArray[np.intp]] | None:
