@@ -46,7 +46,7 @@ NEEDS = {
     "stream": ("base:",),
     "rival": ("base:",),
     "trial": ("base:",),
-    "nights": ("base:",),
+    "consolidation": ("base:",),
     "staged": ("base:",),
     "adapt": ("base:",),
     "turntable": ("base:",),
@@ -59,7 +59,7 @@ NEEDS = {
     "ordering": ("stream:", "turntable:"),
 }
 STAGES = (
-    "joint,base,stream,turntable,mnist,trials,rivals,learners,orderings,nights,tens,sizes,told,"
+    "joint,base,stream,turntable,mnist,trials,rivals,learners,orderings,consolidation,tens,sizes,told,"
     "adapt,staged,shrinkage,whole,costs"
 )
 DRAWS = 10
@@ -80,7 +80,9 @@ def jobs_of(stage: str, scale: Scale) -> list[str]:
         "rivals": [f"rival:{name}" for name in rivals],
         "learners": rated[::-1] + plain,
         "tens": ["tens:End-to-End", "tens:iCaRL"],
-        "nights": [f"nights:{kept}" for kept in ((500, 100, 20) if _full(scale) else (40, 20))],
+        "consolidation": [
+            f"consolidation:{kept}" for kept in ((500, 100, 20) if _full(scale) else (40, 20))
+        ],
         "sizes": [f"size:{base}" for base in ((75, 25, 10) if _full(scale) else (6,))],
         "mnist": [f"permuted:{n}" for n in reversed(PERMUTED)] + [f"split:{n}" for n in SPLIT],
         "orderings": [f"ordering:{name}@{draw}" for draw in draws for name in ORDERINGS],
@@ -129,7 +131,7 @@ def done(job: str, scale: Scale, folder: Path, found: dict[str, Any]) -> dict[st
         return cost(scale, folder, name)
     if kind == "tens":
         return cifar.in_tens(scale, folder, name)
-    if kind == "nights":
+    if kind == "consolidation":
         from everlearn_papers.deep.consolidation import consolidation
 
         return consolidation(scale, folder, int(name), epochs=30 if _full(scale) else 1)
@@ -276,7 +278,7 @@ class Jobs:
         chosen = self.chosen
         command = [sys.executable, __file__, "--out", str(chosen.out), "--work", str(self.work)]
         command += ["--seed", str(chosen.seed), "--job", job] + (["--tiny"] if chosen.tiny else [])
-        threads = "2" if job.startswith(("nights", "size")) else "1"
+        threads = "2" if job.startswith(("consolidation", "size")) else "1"
         environment = os.environ | {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
         with self._file(job, "out").open("wb") as out, self._file(job, "err").open("wb") as errors:
             return subprocess.Popen(command, stdout=out, stderr=errors, env=environment)
@@ -369,7 +371,7 @@ def _gpu() -> bool:
 def _short(found: dict[str, Any]) -> str:
     if "error" in found:
         return (found["error"].strip().splitlines() or ["?"])[-1][:200]
-    accuracies = found.get("accuracies") or found.get("mornings")
+    accuracies = found.get("accuracies") or found.get("after")
     if accuracies:
         return " ".join(f"{100 * value:.1f}" for value in accuracies)
     courses = {k: v for k, v in found.items() if isinstance(v, dict) and "accuracies" in v}

@@ -42,5 +42,5 @@ def test_times_are_of_the_settings_that_the_search_chose():
     found = json.loads(RESULTS.read_text("utf-8"))["found"]
     for name, settings in costs.RIVALS.items():
         choice = found[f"rival:{name}"]["choice"]
-        assert settings == (choice["learning_rate"], choice["strength"])
+        assert settings == (choice["learning_rate"], choice["regularization"])
     assert best_rate(found, "ExStream")["rates"] == [costs.EXSTREAM_RATE]

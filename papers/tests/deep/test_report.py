@@ -112,7 +112,7 @@ def test_table_2_has_ten_draws_and_the_settings_of_every_rival():
     for name in CONTENDERS:
         row = next(r for r in table_of_told(RESULTS["found"]).rows if r[""] == name)
         assert row["draws"] == 10
-        assert row["rate / strength; told"] != "–"
+        assert row["rate / regularization; told"] != "–"
         assert f"| {name} | untold |" in report
         assert f"| {name} | told |" in report
 
@@ -152,12 +152,12 @@ def test_the_report_marks_stream_rates_at_the_end_of_their_grid():
         ({"0.1 1": 0.5, "1 1": 0.6}, (1.0, 1.0), "rate"),
         ({"0.1 1": 0.6, "1 1": 0.6}, (1.0, 1.0), "–"),
         ({"0.1 1": 0.5, "1 1": 0.6, "10 1": 0.4}, (1.0, 1.0), "–"),
-        ({"0.1 1": 0.5, "1 1": 0.6, "10 1": 0.4, "1 2": 0.7}, (1.0, 2.0), "strength"),
+        ({"0.1 1": 0.5, "1 1": 0.6, "10 1": 0.4, "1 2": 0.7}, (1.0, 2.0), "regularization"),
     ],
 )
 def test_the_end_of_a_search_is_reported(values, best, expected):
     """It is better than its only neighbour; beyond equal values there is no gain."""
-    choice = {"tried": values, "learning_rate": best[0], "strength": best[1]}
+    choice = {"tried": values, "learning_rate": best[0], "regularization": best[1]}
     assert tried(choice)["best at an end"] == expected
 
 

@@ -87,7 +87,7 @@ def test_sensitivity_is_the_mean_absolute_gradient_of_the_squared_norm():
 
 def test_two_numbers_per_weight_represent_the_penalties_of_all_tasks():
     """EWC's force equals autograd's gradient of the sum of penalties, one anchor per task."""
-    rival = EWC(classifier(), RECIPE, strength=3.0)
+    rival = EWC(classifier(), RECIPE, regularization=3.0)
     anchors = []
     for seed in range(3):
         torch.manual_seed(seed)
@@ -113,7 +113,7 @@ def test_two_numbers_per_weight_represent_the_penalties_of_all_tasks():
 
 
 def test_importances_grow_with_the_output_layer():
-    rival = Anchored(classifier(2), RECIPE, strength=1.0)
+    rival = Anchored(classifier(2), RECIPE, regularization=1.0)
     rival.anchor({n: torch.ones_like(p) for n, p in rival.classifier.named_parameters()})
     grow(rival.classifier, 5, seed=0)
     rows = blobs()
@@ -212,7 +212,7 @@ def test_a_smaller_exemplar_set_is_a_prefix_of_a_larger_one():
 
 def test_icarl_answers_with_the_nearest_mean_of_exemplars():
     rows = blobs()
-    rival = ICaRL(classifier(2), RECIPE, strength=1.0, kept=5)
+    rival = ICaRL(classifier(2), RECIPE, regularization=1.0, kept=5)
     course = run(
         rival,
         [[0, 1], [2, 3]],
@@ -241,15 +241,15 @@ def test_icarl_answers_with_the_nearest_mean_of_exemplars():
     assert course.accuracies[-1] > 0.6
 
 
-@pytest.mark.parametrize(("make", "strength"), [(EWC, 20.0), (MAS, 1.0)])
-def test_important_weights_move_less_with_a_penalty(make, strength):
+@pytest.mark.parametrize(("make", "regularization"), [(EWC, 20.0), (MAS, 1.0)])
+def test_important_weights_move_less_with_a_penalty(make, regularization):
     """Distance from the first task's weights after the second, each weighed by its importance."""
     first, second = blobs(n=40), blobs(n=40, shift=4.0)
     second = Rows(second.pixels, 3 - second.slots)
     recipe = Recipe(epochs=10, batch_size=16, learning_rate=0.05, label_smoothing=0.0)
     walked = []
-    for c in (0.0, strength):
-        rival = make(classifier(), recipe, strength=c)
+    for c in (0.0, regularization):
+        rival = make(classifier(), recipe, regularization=c)
         rival.learn(first, range(4))
         before = {n: p.detach().clone() for n, p in rival.classifier.named_parameters()}
         importance = dict(rival.stiffness)
@@ -274,23 +274,23 @@ def test_tasks_are_the_base_and_then_a_few_at_a_time():
 
 
 def test_search_takes_the_best_and_a_diverging_candidate_scores_zero():
-    def attempt(rate, strength):
+    def attempt(rate, regularization):
         if rate == 10.0:
             raise NotFinite("ran away")
-        return Course(accuracies=[1.0 - abs(rate - 0.1) - abs(strength - 3.0)])
+        return Course(accuracies=[1.0 - abs(rate - 0.1) - abs(regularization - 3.0)])
 
     choice = chosen(attempt, (0.01, 0.1, 10.0), (1.0, 2.0, 3.0))
-    assert (choice.learning_rate, choice.strength) == (0.1, 3.0)
+    assert (choice.learning_rate, choice.regularization) == (0.1, 3.0)
     assert choice.tried["10 2"] == 0.0
 
 
 def test_search_extends_the_grid_if_the_best_is_at_its_end():
-    def attempt(rate, strength):
-        return Course(accuracies=[-abs(np.log10(rate) + 4) - abs(np.log10(strength) - 2)])
+    def attempt(rate, regularization):
+        return Course(accuracies=[-abs(np.log10(rate) + 4) - abs(np.log10(regularization) - 2)])
 
     choice = chosen(attempt, (0.001, 0.01, 0.1), (1.0, 10.0))
     assert choice.learning_rate == pytest.approx(1e-4)
-    assert choice.strength == pytest.approx(100.0)
+    assert choice.regularization == pytest.approx(100.0)
 
 
 def test_candidates_are_sorted_by_score_with_the_chosen_first():

@@ -20,7 +20,7 @@ from everlearn.deep.descent import Classifier, Recipe, Shown
 def test_of_equal_candidates_the_middle_one_is_taken_and_the_grid_is_not_extended():
     tried = []
 
-    def attempt(rate, strength):
+    def attempt(rate, regularization):
         tried.append(rate)
         return Course(accuracies=[1.0], told=[1.0])
 
@@ -30,7 +30,7 @@ def test_of_equal_candidates_the_middle_one_is_taken_and_the_grid_is_not_extende
 
 
 def test_a_search_with_task_labels_uses_accuracies_with_task_labels():
-    def attempt(rate, strength):
+    def attempt(rate, regularization):
         return Course(accuracies=[-abs(rate - 0.01)], told=[-abs(rate - 0.03)])
 
     rates = (0.003, 0.01, 0.03, 0.1)
@@ -40,7 +40,7 @@ def test_a_search_with_task_labels_uses_accuracies_with_task_labels():
 
 def test_trials_are_scored_on_held_out_examples():
     choice = best_of({"0.003 1": 0.5, "0.01 1": 0.7, "0.03 0.5": 0.6})
-    assert (choice.learning_rate, choice.strength) == (0.01, 1.0)
+    assert (choice.learning_rate, choice.regularization) == (0.01, 1.0)
 
 
 def test_rehearsing_rivals_get_more_epochs():

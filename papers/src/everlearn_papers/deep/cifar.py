@@ -138,10 +138,12 @@ def rival(
     return raced(race(scale, folder, name), best_of(tried) if tried else None)
 
 
-def trial(scale: Scale, folder: Path, name: str, rate: float, strength: float) -> dict[str, Any]:
+def trial(
+    scale: Scale, folder: Path, name: str, rate: float, regularization: float
+) -> dict[str, Any]:
     """Run a rival's first tasks; return its accuracy on held-out pictures, 0 if it diverges."""
     try:
-        course = race(scale, folder, name).trial(rate, strength)
+        course = race(scale, folder, name).trial(rate, regularization)
     except NotFinite:
         return {"accuracy": 0.0, "told": 0.0}
     return {"accuracy": course.accuracies[-1], "told": course.told[-1]}
@@ -207,7 +209,7 @@ def in_tens(scale: Scale, folder: Path, name: str) -> dict[str, Any]:
     on_device(blank, device)
     budget = 20 * scale.n_classes
     make = {"iCaRL": ICaRL, "End-to-End": EndToEnd}[name]
-    contender = make(blank, recipe, strength=1.0, budget=budget)
+    contender = make(blank, recipe, regularization=1.0, budget=budget)
     course = run(
         contender,
         tasks,

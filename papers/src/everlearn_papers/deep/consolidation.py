@@ -1,7 +1,7 @@
 """Consolidation on CIFAR-100: accuracy before and after training the network further.
 
 Half of the classes are the base; the others come in two sessions. After each session the network is
-trained further on the ``kept`` pictures stored of every class so far ("nights" in the results), and
+trained further on the ``kept`` pictures stored of every class so far, and
 a new learner is trained on their new embeddings. During a session the learner is trained on every
 picture that is not held out, stored or not, so it may be more accurate than one trained on the
 stored pictures in a better network. A tenth of the stored pictures is held out of all training; the
@@ -44,9 +44,9 @@ def consolidation(
     record: dict[str, Any] = {
         "kept": kept,
         "base": _accuracy(embedder, learner, test.of(known)),
-        "evenings": [],
-        "mornings": [],
-        "nights": [],
+        "before": [],
+        "after": [],
+        "trainings": [],
     }
     for session in range(SESSIONS):
         start = scale.base + session * per_session
@@ -54,7 +54,7 @@ def consolidation(
         known += new
         batch = train.of(new)
         learner.partial_fit(embedder.embed(batch.pixels).astype(np.float64), batch.slots)
-        record["evenings"].append(_accuracy(embedder, learner, test.of(known)))
+        record["before"].append(_accuracy(embedder, learner, test.of(known)))
         begin = perf_counter()
         in_store = _few(train.of(known), few)
         trained = trained_further(embedder, in_store.pixels, in_store.slots, recipe)
@@ -62,18 +62,18 @@ def consolidation(
         before = _hits(embedder, learner, asked.of(known))
         after = _hits(trained, retrained, asked.of(known))
         taken = better_than_chance(before, after)
-        record["nights"].append(
+        record["trainings"].append(
             {
-                "before": float(before.mean()),
-                "after": float(after.mean()),
+                "held out, before": float(before.mean()),
+                "held out, after": float(after.mean()),
                 "taken": taken,
                 "seconds": perf_counter() - begin,
-                "morning if taken": _accuracy(trained, retrained, test.of(known)),
+                "after, if taken": _accuracy(trained, retrained, test.of(known)),
             }
         )
         if taken:
             embedder, learner = trained, retrained
-        record["mornings"].append(_accuracy(embedder, learner, test.of(known)))
+        record["after"].append(_accuracy(embedder, learner, test.of(known)))
     return record
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from everlearn.size import size_in_bytes
 from everlearn_papers.deep.cifar import Scale, base_embedder, pictures, race
 from everlearn_papers.deep.incremental import tasks_of
+from everlearn_papers.deep.race import epochs_of
 from everlearn_papers.deep.streams import LEARNERS
 from everlearn_papers.deep.tables import ONE_BY_ONE
 
@@ -31,12 +32,15 @@ def cost(scale: Scale, folder: Path, name: str) -> dict[str, Any]:
 
 def _rival(scale: Scale, folder: Path, name: str) -> dict[str, Any]:
     contest = race(scale, folder, name)
-    course = contest.course(*RIVALS[name])
+    rate, regularization = RIVALS[name]
+    course = contest.course(rate, regularization)
     return {
         "seconds": course.seconds[1:],
         "bytes_kept": course.bytes_kept,
         "accuracy": course.accuracies[-1],
-        "epochs": contest.recipe.epochs,
+        "rate": rate,
+        "regularization": regularization,
+        **epochs_of(contest.contender, contest.recipe.epochs),
     }
 
 
@@ -63,7 +67,9 @@ def _streamed(scale: Scale, folder: Path, name: str) -> dict[str, Any]:
         seconds.append(perf_counter() - begin)
         embedding.append(embedded - begin)
     answers = learner.predict(embedder.embed(test.pixels).astype(np.float64))
+    settings = {"rate": EXSTREAM_RATE} if method == "ExStream" else {}
     return {
+        **settings,
         "seconds": seconds[1:],
         "embedding seconds": sum(embedding[1:]),
         "bytes_kept": size_in_bytes(learner),

@@ -8,8 +8,8 @@ temperature 2):
 
 After each task the network is fine-tuned on equally many exemplars of old and new classes with a
 small learning rate, with distillation of the task's own outputs too (Sec. 4.2). Augmentation adds
-brightness and contrast (Sec. 5). Exemplars are chosen by herding. ``strength`` is the distillation
-weight; 1 as printed. Cost and memory are those of iCaRL plus the balanced fine-tuning.
+brightness and contrast (Sec. 5). Exemplars are chosen by herding. ``regularization`` is the
+distillation weight; 1 as printed. Cost and memory are those of iCaRL plus the balanced fine-tuning.
 
 Left out: the noise added to gradients (their Eq. 4), which the authors found worth about a point on
 a network trained from scratch at a learning rate of their own.
@@ -55,7 +55,7 @@ class EndToEnd(ICaRL):
         for number, (start, end) in enumerate(self.spans):
             if end <= said.shape[1] and self._distils(number):
                 part = slice(start, end)
-                loss = loss + self.strength * distillation(scores[:, part], said[:, part])
+                loss = loss + self.regularization * distillation(scores[:, part], said[:, part])
         return loss
 
     def scores(self, asked: Materials) -> Tensor:

@@ -8,7 +8,7 @@ F_k is the diagonal of the Fisher information at the end of task k,
 
     F_ki = E_x E_{y ~ p(y|x, θ*)} [ (∂ log p(y|x, θ*) / ∂θ_i)² ]
 
-``strength`` is λ, the regularization weight. Each task keeps its own anchor. Cost after each
+``regularization`` is λ. Each task keeps its own anchor. Cost after each
 task: one forward and one backward pass for each of 512 examples; while learning: one multiplication
 and addition per weight and step.
 Memory: two numbers per weight, however many tasks (see ``importance``).

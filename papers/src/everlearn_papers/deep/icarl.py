@@ -9,7 +9,7 @@ target is the label, for old ones what the network said before the task (distill
 
 and a picture is assigned to the class whose exemplars' mean is nearest, features normalised to unit
 length (Algorithm 1). ``kept`` exemplars per class are stored, or ``budget`` in all, shared by the
-classes so far. ``strength`` is the distillation weight. Cost: training on the task and the
+classes so far. ``regularization`` is the distillation weight. Cost: training on the task and the
 exemplars, and a forward pass through the old network. Memory: the exemplars, and the old network
 while learning.
 
@@ -74,10 +74,10 @@ class ICaRL(Rival):
                 scores, target, reduction="none"
             )
             weights = torch.ones(scores.shape[1], device=scores.device)
-            weights[:n_old] = self.strength
+            weights[:n_old] = self.regularization
             return (losses * weights).sum(1).mean()
         loss = nn.functional.cross_entropy(scores, slots)
-        return loss + self.strength * distillation(scores[:, :n_old], said) if n_old else loss
+        return loss + self.regularization * distillation(scores[:, :n_old], said) if n_old else loss
 
     def end_task(self, task: Materials) -> None:
         self._task = task

@@ -38,7 +38,7 @@ class Anchored(Rival):
         self.pull: Weights = {}
 
     def change_gradients(self) -> None:
-        if not self.stiffness or not self.strength:
+        if not self.stiffness or not self.regularization:
             return
         named = [(name, p) for name, p in self.classifier.named_parameters() if p.grad is not None]
         weights = [p.detach() for _, p in named]
@@ -47,7 +47,7 @@ class Anchored(Rival):
         # One fused launch for all weights: steps are short and a network has dozens of tensors.
         force = torch._foreach_mul(A, weights)
         torch._foreach_sub_(force, b)
-        torch._foreach_mul_(force, self.strength)
+        torch._foreach_mul_(force, self.regularization)
         gradients = [p.grad for _, p in named if p.grad is not None]
         torch._foreach_add_(gradients, list(force))
 

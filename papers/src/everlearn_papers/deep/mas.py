@@ -5,7 +5,7 @@ The importance of a weight is the sensitivity of the network's output to it (the
     Ω_i = 1/N Σ_n | ∂ ‖F(x_n; θ)‖² / ∂θ_i |          L(θ) = L_now(θ) + λ Σ_i Ω_i (θ_i − θ*_i)²
 
 No labels are needed. Importances of tasks are summed; the anchor is the last set of weights.
-``strength`` is λ, the regularization weight. Cost and memory are those of EWC.
+``regularization`` is λ. Cost and memory are those of EWC.
 
 Where implementations differ: the mean of absolute values over examples is taken here, as printed;
 public code takes the absolute value of a batch's gradient, in which examples cancel each other

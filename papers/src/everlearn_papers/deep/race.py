@@ -4,7 +4,7 @@ All have the same network and tasks, and twenty stored pictures per class if the
 Methods with rehearsal and distillation (``patient``) train for the published 60 epochs per task,
 the others for as many as still change their results. The search holds out every twentieth picture
 of a class and scores on those; the final run learns all pictures and is scored on the test set.
-``strength`` is the regularization or distillation weight.
+``regularization`` is the weight of the term against forgetting: a penalty or a distillation loss.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ class Contender:
     """
 
     make: Callable[..., Rival]
-    strengths: tuple[float, ...]
+    regularizations: tuple[float, ...]
     settings: dict[str, Any]
     trials: tuple[tuple[float, float], ...] = ()
 
@@ -111,19 +111,21 @@ class Race:
     begun: bool = True
     divide: Callable[[Pictured], tuple[Pictured, Pictured]] = by_number
 
-    def trial(self, rate: float, strength: float) -> Course:
+    def trial(self, rate: float, regularization: float) -> Course:
         """Run the first tasks without the held-out pictures and score on those."""
         learned, held = self.divide(self.train)
-        return self._course(rate, strength, self.tasks[: self.searched_tasks + 1], learned, held)
+        return self._course(
+            rate, regularization, self.tasks[: self.searched_tasks + 1], learned, held
+        )
 
-    def course(self, rate: float, strength: float) -> Course:
+    def course(self, rate: float, regularization: float) -> Course:
         """Run all tasks on all training pictures and score on the test pictures."""
-        return self._course(rate, strength, self.tasks, self.train, self.test)
+        return self._course(rate, regularization, self.tasks, self.train, self.test)
 
     def _course(
         self,
         rate: float,
-        strength: float,
+        regularization: float,
         tasks: list[list[int]],
         shown: Pictured,
         asked: Pictured,
@@ -131,7 +133,7 @@ class Race:
         made = self.contender.make(
             self.classifier,
             replace(self.recipe, learning_rate=rate),
-            strength=strength,
+            regularization=regularization,
             **self.contender.settings,
         )
         for part, weights in self.watched.get(type(made).__name__, {}).items():
@@ -148,14 +150,14 @@ class Race:
 def raced(race: Race, choice: Choice | None = None) -> dict[str, Any]:
     """Run one rival through all tasks, after a search of its settings if none are given."""
     begin = perf_counter()
-    choice = choice or chosen(race.trial, RATES, race.contender.strengths)
+    choice = choice or chosen(race.trial, RATES, race.contender.regularizations)
     searched = perf_counter() - begin
-    for rate, strength in choice.in_order():
+    for rate, regularization in choice.in_order():
         try:
-            best = race.course(rate, strength)
+            best = race.course(rate, regularization)
         except NotFinite:  # diverged on a task after those searched
             continue
-        choice = replace(choice, learning_rate=rate, strength=strength)
+        choice = replace(choice, learning_rate=rate, regularization=regularization)
         return {
             **vars(best),
             "choice": vars(choice),
@@ -174,8 +176,8 @@ def epochs_of(contender: Contender, epochs: int) -> dict[str, int]:
 
 
 def best_of(tried: dict[str, float]) -> Choice:
-    """Return the best of the trials, keyed by "rate strength"; ties take the middle one."""
+    """Return the best of the trials, keyed by "rate regularization"; ties take the middle one."""
     best = max(tried.values())
     equal = sorted(tuple(map(float, key.split())) for key, value in tried.items() if value == best)
-    rate, strength = equal[len(equal) // 2]
-    return Choice(rate, strength, tried)
+    rate, regularization = equal[len(equal) // 2]
+    return Choice(rate, regularization, tried)

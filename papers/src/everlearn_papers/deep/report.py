@@ -52,24 +52,24 @@ def figures(found: Found) -> dict[str, Any]:
         )
         plots.one_legend(third, third.axes, n_columns=4)
         drawn["fig3"] = third
-    days = {
+    sessions = {
         f"{run['kept']} kept of a class": [
             [
                 run["base"],
                 *(
-                    moment
-                    for day in zip(run["evenings"], run["mornings"], strict=True)
-                    for moment in day
+                    accuracy
+                    for session in zip(run["before"], run["after"], strict=True)
+                    for accuracy in session
                 ),
             ]
         ]
         for key, run in found.items()
-        if key.startswith("nights:") and "error" not in run
+        if key.startswith("consolidation:") and "error" not in run
     }
-    if days:
+    if sessions:
         consolidation = plots.learning_curves(
             [0, 1, 1.4, 2, 2.4],
-            days,
+            sessions,
             x_label="sessions, each followed by a consolidation",
             y_label="accuracy",
         )
@@ -77,7 +77,7 @@ def figures(found: Found) -> dict[str, Any]:
             found["joint:"]["accuracy"], color="grey", lw=1, label="offline"
         )
         plots.one_legend(consolidation, consolidation.axes, n_columns=3)
-        drawn["nights"] = consolidation
+        drawn["consolidation"] = consolidation
     return drawn
 
 
@@ -101,8 +101,9 @@ def text(results: dict[str, Any]) -> str:
         "",
         "## Fig. 1, Table 1 and Sec. 4.5: CIFAR-100, base 50 + 5 × 10",
         "",
-        "`s, tasks` is the time to learn the five tasks while other jobs shared the GPU. Rates and "
-        "strengths are chosen on training pictures held out, every twentieth of a class: the "
+        "`s, tasks` is the time to learn the five tasks while other jobs shared the GPU. Learning "
+        "rates and regularization weights are chosen on training pictures held out, every "
+        "twentieth of a class: the "
         f"rivals' from {tables.searched_rates()} on, over the first {scale['searched_tasks']} "
         "tasks; fine-tuning's two rates (base, stream), ExStream's and the offline layer's by the "
         "mean over all tasks, and these three learn from the other 19 of 20 pictures. A rate of 0 "
@@ -130,8 +131,8 @@ def text(results: dict[str, Any]) -> str:
         "",
         "### What was tried",
         "",
-        "Accuracy on held-out pictures, by rate and strength; of those without a strength by rate. "
-        "0.0 is a descent that ran away.",
+        "Accuracy on held-out pictures, by learning rate and regularization, or by the rate alone; "
+        "0.0 where training diverged.",
         "",
         tables.table_of_trials(found).to_markdown(),
         "",
@@ -164,7 +165,7 @@ def text(results: dict[str, Any]) -> str:
         "The learner is RLSC. After each session the network is trained further on what is kept; "
         "where pictures held out are not answered better by more than chance, it stays as it was.",
         "",
-        "![Consolidation](nights.png)",
+        "![Consolidation](consolidation.png)",
         "",
         "## Table 1: the turntable in four orderings",
         "",
@@ -204,11 +205,11 @@ def text(results: dict[str, Any]) -> str:
         "",
         "The base network is another one of the same settings "
         f"({per_cent(found['base:told']['accuracy'])} on its base), here for SLDA too. "
-        "Ω of every row by the whole network trained offline in the same draws. Rates and "
-        "strengths are chosen on the first draw, by the last sixth of the views learned from, "
-        "once without the task and once for the told columns. Rivals learn tasks in shuffled "
-        "epochs, and the classes of a draw come in the same order in both class orderings, so "
-        "that both are the same for them.",
+        "Ω of every row by the whole network trained offline in the same draws. Learning rates "
+        "and regularization weights are chosen on the first draw, by the last sixth of the views "
+        "learned from, once without the task and once for the told columns. Rivals learn tasks in "
+        "shuffled epochs, and the classes of a draw come in the same order in both class "
+        "orderings, so that both are the same for them.",
         "",
         turntable_tables.table_of_told(found).to_markdown(),
         "",

@@ -91,8 +91,8 @@ class Rival:
         The base network; copied.
     recipe : Recipe
         How each task is trained.
-    strength : float
-        Regularization or distillation weight of the term against forgetting.
+    regularization : float
+        Weight of the term against forgetting: a penalty or a distillation loss.
     kept : int
         Number of examples stored per class, for rivals that store any.
     outputs : {"task", "seen"}
@@ -108,14 +108,14 @@ class Rival:
         base: Classifier,
         recipe: Recipe,
         *,
-        strength: float = 0.0,
+        regularization: float = 0.0,
         kept: int = 20,
         outputs: str = "seen",
         optimiser: Callable[..., torch.optim.Optimizer] | None = None,
     ) -> None:
         self.classifier = copy.deepcopy(base)
         self.recipe = recipe
-        self.strength = strength
+        self.regularization = regularization
         self.kept = kept
         self.outputs = outputs
         self.tasks: list[Tensor] = []
@@ -150,7 +150,7 @@ class Rival:
             if not torch.isfinite(loss):
                 raise NotFinite(
                     f"{type(self).__name__} diverged at learning rate {recipe.learning_rate:g} and "
-                    f"regularization weight {self.strength:g}; reduce one of them"
+                    f"regularization weight {self.regularization:g}; reduce one of them"
                 )
 
     def _one_epoch(

@@ -8,8 +8,8 @@ measured in the Fisher metric (their Eq. 7-9):
     s_i ← s_i + max(0, − Σ g_i Δθ_i) / (F_i Δθ_i² + ξ)                  likewise
     L(θ) = L_now(θ) + λ Σ_i (F_i + s_i) (θ_i − θ*_i)²
 
-F and s are scaled to [0, 1] over the whole network when a task ends. ``strength`` is λ, the
-regularization weight. Memory: seven numbers per weight.
+F and s are scaled to [0, 1] over the whole network when a task ends. ``regularization`` is λ.
+Memory: seven numbers per weight.
 
 The exemplars that the paper adds to RWALK are left out, as Hayes and Kanan leave them out.
 

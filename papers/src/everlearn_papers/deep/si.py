@@ -8,7 +8,7 @@ weights (Eq. 4):
     L(θ) = L_now(θ) + c Σ_i Ω_i (θ_i − θ*_i)²
 
 g is the gradient of the loss without the penalty, Δθ the step made, Δ the movement over the task.
-``strength`` is c, the regularization weight; ξ = 0.1 (split MNIST in the paper: c = 1, ξ = 0.1 in
+``regularization`` is c; ξ = 0.1 (split MNIST in the paper: c = 1, ξ = 0.1 in
 their code). Cost: three operations per weight and step. Memory: five numbers per weight.
 
 Where implementations differ: a weight whose movement raised the loss has ω < 0; here and in the

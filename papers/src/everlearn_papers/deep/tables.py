@@ -84,7 +84,9 @@ def table_of_courses(found: Found) -> Table:
         choice = course.get("choice", {})
         row["epochs a task"] = _epochs(name, course)
         row["rate"] = _rate(course)
-        row["strength"] = f"{choice['strength']:g}" if choice.get("strength") else "–"
+        row["regularization"] = (
+            f"{choice['regularization']:g}" if choice.get("regularization") else "–"
+        )
         row["network"] = course.get("network", "this")
         table.add(**row)
     return table
@@ -152,12 +154,13 @@ def table_of_trials(found: Found) -> Table:
         )
         at_end = _ends_of_rates(found, name)
         table.add(
-            rival=name, **{"rate / strength: held out": words, "best at an end": at_end or "–"}
+            rival=name,
+            **{"rate / regularization: held out": words, "best at an end": at_end or "–"},
         )
     words = ", ".join(
         f"{run['rate']:g}: {per_cent(float(np.mean(run['held_out'])))}" for run in whole_runs(found)
     )
-    table.add(rival=WHOLE, **{"rate / strength: held out": words})
+    table.add(rival=WHOLE, **{"rate / regularization: held out": words})
     return table
 
 
@@ -219,12 +222,12 @@ def table_of_consolidation(found: Found) -> Table:
     """Accuracy before and after each consolidation, by number of pictures kept per class."""
     table = Table()
     for key, run in found.items():
-        if not key.startswith("nights:") or "error" in run:
+        if not key.startswith("consolidation:") or "error" in run:
             continue
         row: dict[str, Any] = {"kept of a class": run["kept"], "base": per_cent(run["base"])}
-        for number, training in enumerate(run["nights"]):
-            row[f"before {number + 1}"] = per_cent(run["evenings"][number])
-            row[f"after {number + 1}"] = per_cent(run["mornings"][number])
+        for number, training in enumerate(run["trainings"]):
+            row[f"before {number + 1}"] = per_cent(run["before"][number])
+            row[f"after {number + 1}"] = per_cent(run["after"][number])
             row[f"network {number + 1}"] = "replaced" if training["taken"] else "kept"
             row[f"s, training {number + 1}"] = f"{training['seconds']:.0f}"
         table.add(**row)
@@ -296,8 +299,8 @@ def table_again(found: Found) -> Table:
         elif "error" not in run and key.startswith("rival:"):
             end = per_cent(run["accuracies"][-1])
             table.add(job=key, accuracy=end, told=per_cent(run["told"][-1]), rate=_rate(run))
-        elif "error" not in run and key.startswith("nights:"):
-            table.add(job=key, accuracy=per_cent(run["mornings"][-1]))
+        elif "error" not in run and key.startswith("consolidation:"):
+            table.add(job=key, accuracy=per_cent(run["after"][-1]))
         elif "error" not in run and key.startswith("permuted:"):
             table.add(job=key, accuracy=f"{run['accuracy']:.1f}")
     return table
@@ -334,18 +337,18 @@ def _rate(course: Found) -> str:
 def tried(choice: Found) -> dict[str, str]:
     """Return table columns: candidates tried, and which best values are at an end."""
     values = {
-        (float(rate), float(strength)): value
+        (float(rate), float(regularization)): value
         for key, value in choice["tried"].items()
-        for rate, strength in [key.split()]
+        for rate, regularization in [key.split()]
     }
     words = ", ".join(
         f"{key.replace(' ', ' / ')}: {per_cent(value)}" for key, value in choice["tried"].items()
     )
-    best = (choice["learning_rate"], choice["strength"])
+    best = (choice["learning_rate"], choice["regularization"])
     best = min(values, key=lambda pair: max(abs(a - b) for a, b in zip(pair, best, strict=True)))
     ends = [
         name
-        for place, name in enumerate(("rate", "strength"))
+        for place, name in enumerate(("rate", "regularization"))
         if _is_end(
             {
                 pair[place]: value
@@ -355,7 +358,7 @@ def tried(choice: Found) -> dict[str, str]:
             best[place],
         )
     ]
-    return {"rate / strength: held out": words, "best at an end": " and ".join(ends) or "–"}
+    return {"rate / regularization: held out": words, "best at an end": " and ".join(ends) or "–"}
 
 
 def _ends_of_rates(found: Found, name: str) -> str:

@@ -94,7 +94,9 @@ def offline(scale: Scale, folder: Path, draw: int) -> dict[str, Any]:
     everything = [label for task in tasks for label in task]
     parts = race.divide(race.train)
     choice = chosen(
-        lambda rate, _: learned(rate, *parts, everything, len(tasks)), RATES, OFFLINE.strengths
+        lambda rate, _: learned(rate, *parts, everything, len(tasks)),
+        RATES,
+        OFFLINE.regularizations,
     )
     runs: dict[str, Any] = {"accuracies": [], "told": [], "seconds": []}
     for number in range(1, len(tasks) + 1):
@@ -172,12 +174,12 @@ def _blank(scale: Scale, folder: Path, n_classes: int, device: torch.device) -> 
 def _chosen(contender: Contender, trial: Callable[..., Course], *, told: bool) -> Choice:
     """Choose settings by the listed trials if there are any, else by search."""
     if not contender.patient:
-        return chosen(trial, RATES, contender.strengths, told=told)
+        return chosen(trial, RATES, contender.regularizations, told=told)
     courses = {pair: trial(*pair) for pair in contender.trials}
     return best_of(
         {
-            f"{rate:g} {strength:g}": (course.told if told else course.accuracies)[-1]
-            for (rate, strength), course in courses.items()
+            f"{rate:g} {regularization:g}": (course.told if told else course.accuracies)[-1]
+            for (rate, regularization), course in courses.items()
         }
     )
 
@@ -185,9 +187,9 @@ def _chosen(contender: Contender, trial: Callable[..., Course], *, told: bool) -
 def _safe(race: Race) -> Any:
     """Return a trial function that scores 0 on divergence, so that it can be cached."""
 
-    def trial(rate: float, strength: float) -> Course:
+    def trial(rate: float, regularization: float) -> Course:
         try:
-            return race.trial(rate, strength)
+            return race.trial(rate, regularization)
         except NotFinite:
             return Course(accuracies=[0.0], told=[0.0])
 
@@ -195,9 +197,9 @@ def _safe(race: Race) -> Any:
 
 
 def _first_that_holds(courses: Any, choice: Choice) -> tuple[Course, list[float]]:
-    for rate, strength in choice.in_order():
+    for rate, regularization in choice.in_order():
         try:
-            return courses(rate, strength), [rate, strength]
+            return courses(rate, regularization), [rate, regularization]
         except NotFinite:  # diverged on a task after those searched
             continue
     raise NotFinite("every candidate of the search diverged; try lower rates")

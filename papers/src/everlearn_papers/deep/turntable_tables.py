@@ -105,7 +105,7 @@ def table_of_told(found: Found) -> Table:
         if runs:
             choices = found[f"choice:{name}"]["choices"]
             rates = " | ".join(
-                f"{choices[kind]['learning_rate']:.2g} / {choices[kind]['strength']:g}"
+                f"{choices[kind]['learning_rate']:.2g} / {choices[kind]['regularization']:g}"
                 for kind in ("untold", "told")
             ).replace(" | ", "; ")
             epochs = epochs_in_words(found[f"choice:{name}"])
@@ -151,7 +151,7 @@ def _told_row(
     if name == "iCaRL":
         theirs = ["–", published("slda")["representation"]["CORe50, class iid"]["iCaRL"]]
     row |= {"published Ω": theirs[1], "published Ω, told": theirs[0]} if theirs else {}
-    table.add(**row, **{"rate / strength; told": rates})
+    table.add(**row, **{"rate / regularization; told": rates})
 
 
 def _spread(shares: list[float]) -> str:

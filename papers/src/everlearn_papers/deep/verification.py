@@ -44,7 +44,7 @@ class Published:
 
     make: Callable[..., Rival]
     learning_rate: float
-    strength: float
+    regularization: float
     figure: float | None
     tolerance: float
     source: str
@@ -120,7 +120,7 @@ def permuted_mnist(
     rival = setting.make(
         drawn_as_published(perceptron(n_inputs, HIDDEN, DIGITS, seed), seed),
         recipe,
-        strength=setting.strength,
+        regularization=setting.regularization,
         kept=KEPT,
         optimiser=torch.optim.SGD,
     )
@@ -155,7 +155,7 @@ def split_mnist(
     rival = setting.make(
         perceptron(n_inputs, HIDDEN, DIGITS, seed),
         recipe,
-        strength=setting.strength,
+        regularization=setting.regularization,
         outputs="task",
         optimiser=torch.optim.Adam,
     )
