@@ -372,7 +372,8 @@ class Memory:
         For each picture and name the later event counts: what was forgotten or erased here after it
         was taught there stays forgotten. A picture that has a different name there keeps its names
         here and is listed as a conflict; with ``conflicts="there"`` it gets the name it has there,
-        a second operation. Merges of one ``group`` are one operation for :meth:`undo`.
+        all of them in a second operation. Merges of one ``group`` are one operation for
+        :meth:`undo`.
         """
         if conflicts not in ("list", "there"):
             raise InvalidParameter(f"conflicts must be 'list' or 'there', not {conflicts!r}")

@@ -37,8 +37,8 @@ def correct(journal: Journal, example: Example, name: str, *, also: bool) -> Cor
     With ``also`` it keeps the names it has. Does nothing if the name is already right.
     """
     ensure_kind(journal, example)
-    known = journal.same(example)
-    right = journal.same(example, name)
+    known = journal.same(example.same_as)
+    right = journal.same(example.same_as, name)
     wrong = [] if also else [teaching for teaching in known if teaching not in right]
     moved_from = tuple(journal.tally(wrong))
     if right and not wrong:

@@ -19,7 +19,7 @@ from everlearn.memory.edits.correcting import Correction, correct
 from everlearn.memory.edits.exchanging import parts
 from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
-from everlearn.memory.edits.merging import Merged, Synced, are_equal, merge
+from everlearn.memory.edits.merging import Merged, Synced, are_equal, merge, take_names_there
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.part_vectors import compare_all, embed_missing
 from everlearn.memory.edits.reembed import (
@@ -196,7 +196,7 @@ class Editor:
     def merge(self, other: "Editor", conflicts: str = "list", group: str | None = None) -> Merged:
         """Take over what another Memory was taught and what it forgot.
 
-        ``conflicts="there"`` gives pictures with a different name there that name.
+        With ``conflicts="there"`` a picture with a different name there gets that name.
         """
         require_group(group)
         here, there = self._opened, other._opened
@@ -211,9 +211,11 @@ class Editor:
         with here.changing() as journal, there.journal.db.one_view():
             require_intact(there.journal)
             merged = merge(journal, there.journal, self._snapshot, group)
-        if conflicts == "there":
-            for conflict in merged.conflicts:
-                self.move_pictures([conflict.digest], conflict.there)
+        if conflicts == "there" and merged.conflicts:
+            with here.one_change() as journal:
+                several = take_names_there(journal, merged.conflicts)
+            if several:
+                self.merge(other)  # teaches the other names of these pictures
         return merged
 
     def sync(self, other: "Editor", conflicts: str) -> Synced:
@@ -237,17 +239,6 @@ class Editor:
     def counting(self) -> set[tuple[bytes, str]]:
         """The pictures that count, each as a pair of digest and name."""
         return self._opened.read(lambda: set(counting(self._opened.journal)))
-
-    def move_pictures(self, digests: Iterable[bytes], name: str) -> None:
-        """Make pictures count under this name only, whatever names they have."""
-        with self._opened.one_change() as journal:
-            operation = begin(journal, "correct")
-            for digest in digests:
-                first, *more = journal.find(digest=digest)
-                before = journal.tally([first, *more])
-                journal.take_back(operation, more)
-                journal.move(operation, [first], name)
-                journal.db.record_event("corrected", name=name, moved_from=list(before))
 
     def relocate(self, old: str, new: str) -> Relocation:
         with self._opened.one_change() as journal:

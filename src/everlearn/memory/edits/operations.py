@@ -94,7 +94,7 @@ def name_unknowns(journal: Journal, group: list[UnknownImage], name: str) -> int
     """Teach a group of unknown images their name; how many were new. Inside a transaction."""
     operation = _set_aside(journal, "name", group)
     examples = [with_image(journal, one) for one in group]
-    new = [(name, example) for example in examples if not journal.same(example, name)]
+    new = [(name, example) for example in examples if not journal.same(example.same_as, name)]
     journal.add_many(operation, new)
     journal.db.record_event("named", name=name, count=len(new))
     return len(new)
