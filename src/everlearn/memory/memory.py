@@ -49,7 +49,7 @@ from everlearn.memory.insight.report import Report
 from everlearn.memory.insight.verify import Verification, verify
 from everlearn.memory.insight.why import Why
 from everlearn.memory.model.classifiers import WORDS, Standing, classifier_for
-from everlearn.memory.model.strictness import require_share
+from everlearn.memory.model.strictness import require_accept
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.session import FRAMES, Session
 from everlearn.memory.storage.backup import write_backup
@@ -57,7 +57,7 @@ from everlearn.memory.storage.interface import EventLog
 from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.rows import Example, NameRecord, Teaching
-from everlearn.memory.words import require_count
+from everlearn.memory.words import require_count, require_text
 from everlearn.persistence import replace_file
 from everlearn.regions.proposals import FEW, MOST
 from everlearn.regions.region_embedder import Mode, Region
@@ -152,7 +152,7 @@ class Memory:
         regions: Mode | None = None,
     ) -> None:
         if accept is not None:
-            require_share(accept)
+            require_accept(accept)
         if network is not None and embedder is not None:
             raise InvalidParameter("network and embedder are alternatives; give only one of them")
         storage = storage_at(path, name)
@@ -330,8 +330,9 @@ class Memory:
     def similar_name(self, name: str) -> str | None:
         """The known name that a new one looks like a misspelling of, or ``None``.
 
-        Also ``None`` where there are too many names to compare in a moment.
+        Also ``None`` if there are so many names that comparing them would take long.
         """
+        require_text("name", name)
         return misspelled_among([name], self.names()).get(name)
 
     def undo(self, id: int | None = None) -> Change:
@@ -400,9 +401,10 @@ class Memory:
             return self._editor.sync(opened._editor, conflicts)
 
     def parts(self, place: str | os.PathLike[str], most_bytes: int) -> Iterator[Path]:
-        """Write everything a merge needs as journals of about so many bytes, to send them.
+        """Write everything a merge needs as journals of at most about ``most_bytes`` each.
 
-        Each is a file in a folder of its own below ``place``, which opens as a Memory.
+        They are made to be sent one by one. Yields the file of each, in a folder of its own below
+        ``place`` that opens as a Memory.
         """
         yield from self._editor.parts(Path(place), most_bytes)
 
@@ -531,6 +533,7 @@ class Memory:
         Explains the score of ``name``, by default the best answer, by the ``top`` teachings with
         the strongest effect.
         """
+        require_text("name", name)
         require_count("top", top)
         return self._answering.why(self._intake.one(_part(example, box)), name, top)
 
@@ -739,6 +742,7 @@ class Memory:
         All of them, or a page of those that contain a text, ignoring case; alphabetically, or the
         latest taught first.
         """
+        require_text("containing", containing)
         require_count("limit", limit)
         require_count("offset", offset)
         return self._opened.read(
@@ -751,6 +755,7 @@ class Memory:
         self, name: str | None = None, *, limit: int | None = None, offset: int = 0
     ) -> list[Teaching]:
         """Current teachings in the order they were taught: all of them, or those of one name."""
+        require_text("name", name)
         require_count("limit", limit)
         require_count("offset", offset)
         return self._opened.read(lambda: self._opened.journal.teachings(name, limit, offset))

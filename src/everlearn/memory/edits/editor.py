@@ -33,7 +33,7 @@ from everlearn.memory.edits.relocating import Relocation, relocate
 from everlearn.memory.edits.unknowns import UnknownImage, find_group, nearest_names
 from everlearn.memory.edits.writing import Spelling, TeachingWriter, begin, in_parts, require_group
 from everlearn.memory.insight.verify import completed
-from everlearn.memory.model.strictness import ACCEPT, require_share
+from everlearn.memory.model.strictness import ACCEPT, require_accept
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
 from everlearn.memory.storage import receipts
@@ -301,7 +301,7 @@ class Editor:
             opened.note_mode()
 
     def set_accept(self, accept: float) -> None:
-        require_share(accept)
+        require_accept(accept)
         with self._opened.one_change() as journal:
             journal.set_fact(ACCEPT, repr(float(accept)))
 
