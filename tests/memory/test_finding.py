@@ -103,7 +103,7 @@ def memory(tmp_path):
 def find_weights(memory: Memory) -> np.ndarray:
     """What things are told from background by, to the bit."""
     calibrated = memory._answering.up_to_date()
-    return memory._finding._up_to_date(calibrated).weights.copy()
+    return memory._finding._current_head(calibrated).weights.copy()
 
 
 # Teaching and asking.
