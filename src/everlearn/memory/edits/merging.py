@@ -15,8 +15,8 @@ from everlearn.memory.edits.writing import (
     Spelling,
     TeachingWriter,
     begin,
-    begun,
-    going_on,
+    begin_operation,
+    continued,
     in_parts,
 )
 from everlearn.memory.storage.journal import Journal
@@ -212,7 +212,9 @@ def merge(
     with journal.transaction():
         forgotten = [one for digest, name in gone for one in journal.find(name=name, digest=digest)]
         if forgotten:
-            operation = going_on(journal, writer.operation) or begun(journal, "merge", group)
+            operation = continued(journal, writer.operation) or begin_operation(
+                journal, "merge", group
+            )
             tally = journal.tally(forgotten)
             journal.take_back(int(operation[0]), forgotten)
             journal.db.record_event("forgotten", count=len(forgotten), names=tally)
