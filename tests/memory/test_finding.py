@@ -28,7 +28,7 @@ from everlearn.errors import (
 )
 from everlearn.images.embedders import Pixels
 from everlearn.memory.edits.unknowns import all_unknowns
-from everlearn.memory.model.background import OTHER, Background
+from everlearn.memory.model.background import MOST_OVERLAP, Background
 from everlearn.memory.storage.regions import proposals_of
 from everlearn.regions import region_embedder
 from everlearn.regions.boxes import Box, overlap
@@ -103,7 +103,7 @@ def memory(tmp_path):
 def find_weights(memory: Memory) -> np.ndarray:
     """What things are told from background by, to the bit."""
     calibrated = memory._answering.up_to_date()
-    return memory._finding._up_to_date(calibrated).weights.copy()
+    return memory._finding._current_head(calibrated).weights.copy()
 
 
 # Teaching and asking.
@@ -285,7 +285,7 @@ def naive_background(memory: Memory) -> tuple[int, np.ndarray, np.ndarray]:
     rows = []
     for digest, taught in boxes.items():
         proposals = proposals_of(journal, digest)
-        other = overlap(proposals.boxes, np.array(taught)).max(axis=1) < OTHER
+        other = overlap(proposals.boxes, np.array(taught)).max(axis=1) < MOST_OVERLAP
         u = proposals.vectors[other].astype(float)
         u /= np.linalg.norm(u, axis=1, keepdims=True)
         u = np.sign(u) * np.sqrt(np.abs(u))

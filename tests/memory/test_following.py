@@ -104,6 +104,20 @@ def test_a_truncated_video_gives_its_frames_and_then_an_error(memory, tmp_path) 
     assert memory.verify().ok
 
 
+def test_views_of_a_video_are_forgotten_by_its_path(memory, tmp_path, monkeypatch) -> None:
+    pytest.importorskip("av", reason="videos are read by PyAV")
+    clip = tmp_path / "clip.mkv"
+    recorded(clip, [scene(71, ("green", 40, 40))] * 3)
+    monkeypatch.chdir(tmp_path)
+    for path in (clip, "clip.mkv"):
+        last = list(memory.follow(path, every=0.1))[-1]
+        views = [view for thing in last.things for view in thing.views]
+        assert memory.teach_many((view, "green") for view in views).taught > 0
+        sources = {one.source for one in memory.teachings("green")}
+        assert all(source.startswith(f"{clip}/") for source in sources)
+        assert memory.forget(source=str(clip)).names == {"green": len(views)}
+
+
 @contextmanager
 def streamed(data: bytes, claimed: int):
     """The address of a stream that sends some bytes, a little at a time, and then hangs up."""

@@ -416,6 +416,37 @@ def test_impossible_forgets_and_renames_raise_a_named_error(tmp_path):
         assert memory.forget([1.0, 0.0]).count == 1
 
 
+@pytest.mark.parametrize("wrong", [7, ["cup"], b"cup", object()])
+def test_a_name_that_is_no_string_is_refused(tmp_path, wrong):
+    """Without a database error, which would say that the journal is damaged."""
+    with Memory(tmp_path) as memory:
+        memory.teach([1.0, 0.0], "cup")
+        for ask in (
+            lambda: memory.forget(name=wrong),
+            lambda: memory.forget(source=wrong),
+            lambda: memory.forget(name=wrong, erase=True),
+            lambda: memory.would_forget(name=wrong),
+            lambda: memory.names(wrong),
+            lambda: memory.teachings(wrong),
+            lambda: memory.similar_name(wrong),
+            lambda: memory.why([1.0, 0.0], wrong),
+        ):
+            with pytest.raises(WrongKind, match="is a string, not"):
+                ask()
+        assert memory.names()["cup"].count == 1
+
+
+@pytest.mark.parametrize("wrong", ["x", "0.5", 0.0, 1.0, -1, float("nan"), True, 1j, [0.5]])
+def test_accept_is_a_share(tmp_path, wrong):
+    with pytest.raises(InvalidParameter, match="accept must be a share between 0 and 1"):
+        Memory(tmp_path / "new", accept=wrong)
+    assert not (tmp_path / "new").exists()
+    with Memory(tmp_path / "m") as memory:
+        with pytest.raises(InvalidParameter, match="accept must be a share between 0 and 1"):
+            memory.set_accept(wrong)
+        assert memory.accept == 0.95
+
+
 def test_vectors_of_different_embedders_are_refused(tmp_path):
     picture = np.asarray(photograph(30))
     with Memory(tmp_path, embedder=Pixels(size=4)) as memory:

@@ -23,7 +23,7 @@ from everlearn.errors import (
     WrongEmbedder,
 )
 from everlearn.images.embedders import Pixels
-from everlearn.memory.edits.reembed import Reembedded, _written
+from everlearn.memory.edits.reembed import Reembedded, _serialised
 from everlearn.memory.edits.writing import COLUMNS
 from everlearn.memory.storage.rows import content_of, row_checksum
 from everlearn.regions.boxes import Box
@@ -278,7 +278,7 @@ def forge_nothing(db):
 
 def entry(number):
     """An entry as a run writes it, whose vector has this number everywhere."""
-    return _written(Reembedded(np.full(NEW.n_features, number, dtype="<f4").tobytes()))
+    return _serialised(Reembedded(np.full(NEW.n_features, number, dtype="<f4").tobytes()))
 
 
 def forge_nan(db):

@@ -1,9 +1,9 @@
 """Vectors of networks used side by side, assembled from known parts and newly embedded ones.
 
-A network's vector of an image is known if the Memory was taught with that network, alone or beside
-others, or if an earlier run collected it (reembed.py). Only missing vectors are embedded, and each
-image is decoded once for all networks that need it. Going back from two networks to one therefore
-reads no image.
+A network's vector of an image is known if the Memory was taught with that network, alone or with
+others, or if an earlier run collected it (reembed.py). Only missing vectors are computed, and each
+image is decoded once for all networks that need it. A change from two networks to one of them
+therefore reads no image.
 """
 
 import math
@@ -52,9 +52,9 @@ def embed_missing(
     progress: Progress | None,
     mode: str = "whole",
 ) -> dict[int, Reembedded]:
-    """New vectors by teaching, for every image that is known or can be read.
+    """New vectors by teaching, for every image whose vector is known or that can be read.
 
-    Parts of pictures (``mode``, or a given box) are always embedded again.
+    If parts of pictures are taught (``mode``, or a given box), all are embedded again.
     """
     if not _whole_pictures(journal, mode):
         return embed_again(caches, journal, embedder, limits, progress, mode)
@@ -103,13 +103,13 @@ def compare_all(
 
 
 def _whole_pictures(journal: Journal, mode: str) -> bool:
-    """Whether whole pictures were taught and whole pictures are wanted."""
+    """Whether only whole pictures were taught, and whole pictures are wanted."""
     before = journal.fact("regions") or "whole"
     return before == mode == "whole" and not taught_boxes(journal)
 
 
 def _taught_with(journal: Journal, networks: Sequence[Embedder]) -> dict[str, OfNetwork]:
-    """Vectors of those networks that are contained in the journal's own vectors."""
+    """Vectors of those networks that the journal's own vectors consist of."""
     current = journal.fact("embedder")
     wanted = {network.name: network.n_features for network in networks}
     found: dict[str, OfNetwork] = {}
@@ -144,6 +144,7 @@ def _together(
 
 
 def _rows(reembedded: dict[int, Reembedded], width: int) -> OfNetwork:
+    """The vectors as arrays."""
     return {n: np.frombuffer(new.vector, "<f4", count=width) for n, new in reembedded.items()}
 
 
@@ -160,7 +161,7 @@ def _assembled(parts: Sequence[OfNetwork]) -> dict[int, Reembedded]:
 
 
 def _cost(embedder: Embedder, fresh: Sequence[Embedder], teachings: int) -> Cost:
-    """Cost of switching: only networks new to the images embed them."""
+    """Cost of an embedder; switching to it runs only the networks in ``fresh``."""
     picture = as_picture(np.zeros((480, 640, 3), dtype=np.uint8))
     seconds = {network.name: _seconds(network, picture) for network in networks_of(embedder)}
     reembedded = sum(seconds[network.name] for network in fresh) * teachings / (os.cpu_count() or 1)
@@ -169,7 +170,7 @@ def _cost(embedder: Embedder, fresh: Sequence[Embedder], teachings: int) -> Cost
 
 
 def _seconds(network: Embedder, picture: Any) -> float:
-    """Seconds of one core for one picture."""
+    """Time to embed one picture, on one core."""
     best = math.inf
     for _ in range(ROUNDS):
         start = time.perf_counter()

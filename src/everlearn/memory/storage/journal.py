@@ -216,9 +216,12 @@ class Journal:
     def counting_names(self, examples: Iterable[Sameness]) -> dict[Sameness, set[str]]:
         """The names that each of these images, or boxes in them, counts under."""
         found: dict[Sameness, set[str]] = {same: set() for same in examples}
+        boxes, join = "NULL, NULL, NULL, NULL, NULL", ""
+        if self.writes or has_boxes(self):  # opening for writing creates the table
+            boxes, join = "x0, y0, x1, y1, found", "LEFT JOIN boxes ON teaching = teachings.id "
         query = (
-            "SELECT digest, names.name, x0, y0, x1, y1, found FROM teachings "
-            "JOIN names ON names.id = teachings.name LEFT JOIN boxes ON teaching = teachings.id "
+            f"SELECT digest, names.name, {boxes} FROM teachings "
+            f"JOIN names ON names.id = teachings.name {join}"
             "WHERE position IS NOT NULL AND digest"
         )
         for digest, name, *box, auto in self._among(query, {digest for digest, _ in found}):
@@ -227,13 +230,13 @@ class Journal:
                 found[same].add(name)
         return found
 
-    def same(self, example: Example, name: str | None = None) -> list[int]:
-        """Teachings that count and have the same picture and given box."""
-        found = self.find(digest=example.digest, name=name)
+    def same(self, example: Sameness, name: str | None = None) -> list[int]:
+        """Teachings that count and have this picture and given box."""
+        digest, box = example
+        found = self.find(digest=digest, name=name)
         if not found or not has_boxes(self):
             return found
-        own = given_box(example.region)
-        return [teaching for teaching in found if given_box(taught_box(self, teaching)) == own]
+        return [teaching for teaching in found if given_box(taught_box(self, teaching)) == box]
 
     def find(
         self,
