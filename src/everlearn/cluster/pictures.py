@@ -24,7 +24,7 @@ from everlearn.cluster.reader import ROWS, Block
 from everlearn.cluster.shards import Kind, Shard, file_system
 from everlearn.errors import BadShard, InvalidInput
 from everlearn.images.batches import Unreadable, embed_sources
-from everlearn.images.by_name import embedder_called, embedder_for
+from everlearn.images.by_name import bundled_embedder, embedder_for
 from everlearn.images.decode import DEFAULT_LIMITS, SUFFIXES
 from everlearn.images.embedders import Embedder
 
@@ -68,7 +68,7 @@ def embedder_of(embedding: Embedding) -> Embedder:
     """The embedder of this process, made once; by a word, or by the name its vectors carry."""
     if not isinstance(embedding, str):
         return embedding()
-    return embedder_called(embedding) or embedder_for(embedding)
+    return bundled_embedder(embedding) or embedder_for(embedding)
 
 
 def embedded(

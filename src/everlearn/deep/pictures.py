@@ -26,7 +26,7 @@ from everlearn.errors import (
     WrongKind,
     WrongShape,
 )
-from everlearn.images.decode import RGB, opened_picture
+from everlearn.images.decode import RGB, open_picture
 from everlearn.images.embedders import as_picture, centre_crop
 from everlearn.images.folders import survey
 
@@ -131,7 +131,7 @@ def _from_folder(folder: Path, size: int, crop: float) -> Pictures:
     unreadable: list[tuple[str, str]] = []
     for path, name in files:
         try:
-            picture = opened_picture(path, at_least=2 * round(size / crop))
+            picture = open_picture(path, at_least=2 * round(size / crop))
         except EverlearnError as error:
             unreadable.append((str(path), str(error)))
             continue

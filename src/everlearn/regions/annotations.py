@@ -19,7 +19,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from everlearn.errors import CannotRead, InvalidAnnotations, InvalidBox
-from everlearn.images.decode import SUFFIXES, opened_picture
+from everlearn.images.decode import SUFFIXES, open_picture
 from everlearn.persistence import replace_file
 from everlearn.regions.boxes import MOST_BOXES, Box, as_box, rounded
 
@@ -356,7 +356,7 @@ def _bounded(path: Path, things: list[tuple[str, Box]]) -> tuple[tuple[str, Box]
 def _with_size(picture: Annotated) -> Annotated:
     if picture.width and picture.height:
         return picture
-    width, height = opened_picture(picture.file).size
+    width, height = open_picture(picture.file).size
     return Annotated(picture.file, width, height, picture.things)
 
 

@@ -25,10 +25,10 @@ from everlearn.errors import EverlearnError, InvalidParameter
 from everlearn.images.batches import (
     Unreadable,
     digest_of_pixels,
-    in_order,
-    named_after,
+    ordered_map,
     read_picture,
     thumbnail,
+    with_source_name,
 )
 from everlearn.images.decode import RGB, Limits, Source
 from everlearn.images.embedders import Embedder, Vectors, as_picture
@@ -128,7 +128,7 @@ class RegionEmbedder:
     def embed_many(self, parts: Iterable[Region]) -> Iterator[EmbeddedRegion | Unreadable]:
         """Embed many in order, using every core; an error for each unreadable picture."""
         workers = self.embedder.threads or os.cpu_count() or 1
-        for (seen,) in in_order(self._embed_safely, parts, 1, workers):
+        for (seen,) in ordered_map(self._embed_safely, parts, 1, workers):
             yield seen
 
     def opened(self, picture: Any) -> tuple["Image.Image", bytes]:
@@ -187,7 +187,7 @@ class RegionEmbedder:
                 seen.append(self.embed(part))
             except EverlearnError as error:
                 source = part.picture if _is_file(part.picture) else b""
-                seen.append(Unreadable(source, named_after(source, error)))
+                seen.append(Unreadable(source, with_source_name(source, error)))
         return seen
 
 

@@ -27,7 +27,7 @@ from everlearn.deep.descent import Recipe
 from everlearn.deep.embedding import DeepEmbedder, load_embedder, save_embedder
 from everlearn.deep.trainer import Epoch
 from everlearn.errors import CannotRead, EverlearnError, NeverLearned, OtherNetwork, WrongEmbedder
-from everlearn.images.decode import opened_picture
+from everlearn.images.decode import open_picture
 from everlearn.images.embedders import centre_crop
 from everlearn.memory.memory import Memory
 
@@ -135,7 +135,7 @@ def _picture(memory: Memory, teaching: Any, embedder: DeepEmbedder) -> NDArray[n
         data = memory.image(teaching.id)
         if data is not None:
             at_least = embedder.at_least if teaching.box is None else None
-            picture = opened_picture(data, at_least=at_least)
+            picture = open_picture(data, at_least=at_least)
             if teaching.box is not None:
                 picture = picture.crop(teaching.box.pixels(*picture.size))
             return np.asarray(centre_crop(picture, embedder.size, embedder.crop))

@@ -24,7 +24,7 @@ from everlearn.images.batches import (
     embed_sources,
     thumbnail,
 )
-from everlearn.images.by_name import Given, embedder_called, prepared_as
+from everlearn.images.by_name import Given, bundled_embedder, matching_embedder
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import Embedder
 from everlearn.images.shipped import default_embedder
@@ -86,10 +86,10 @@ class Intake:
     def embedder(self) -> Embedder:
         if self._embedder is None:
             if self._meant is not None:
-                self._embedder = prepared_as(self._known(), self._meant)
+                self._embedder = matching_embedder(self._known(), self._meant)
             else:
                 known = self._known()
-                named = None if known is None else embedder_called(known)
+                named = None if known is None else bundled_embedder(known)
                 self._embedder = named or default_embedder()
         return self._embedder
 
