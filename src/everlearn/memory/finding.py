@@ -134,7 +134,7 @@ class Finding:
     ) -> tuple["Image.Image", bytes, tuple[Boxes, Array, NDArray[np.float32]]]:
         """A picture and its digest; boxes that may show things, their scores and vectors."""
         region_embedder = self._intake.region_embedder
-        image, digest = region_embedder.opened(_shown(picture))
+        image, digest = region_embedder.open(_shown(picture))
         proposed = region_embedder.proposer.propose(image)
         boxes, scores = proposed.boxes[:most], proposed.scores[:most]
         return (

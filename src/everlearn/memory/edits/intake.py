@@ -30,7 +30,7 @@ from everlearn.images.embedders import Embedder
 from everlearn.images.shipped import default_embedder
 from everlearn.memory.storage.rows import Example, PictureProposals, TaughtBox, Vectors
 from everlearn.regions.boxes import Box
-from everlearn.regions.region_embedder import EmbeddedRegion, Region, RegionEmbedder, cut_out
+from everlearn.regions.region_embedder import EmbeddedRegion, Region, RegionEmbedder, crop
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -204,7 +204,7 @@ class Intake:
         self, picture: "Image.Image", box: Box, vector: Vectors, digest: bytes, source: str
     ) -> Example:
         """A part of an opened picture whose vector is known, as the journal can write it down."""
-        small = b"" if self.keep_images == "none" else thumbnail(cut_out(picture, box))
+        small = b"" if self.keep_images == "none" else thumbnail(crop(picture, box))
         region = TaughtBox(box, found=False)
         return Example(vector, source, digest, small, self.embedder.name, b"", region)
 
