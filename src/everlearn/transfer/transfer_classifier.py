@@ -17,8 +17,8 @@ Answers use a running average of the detectors, which is more stable than their 
 c is the mean of ‖x‖² over all examples, so that the constant feature is as long as an example and
 scaling all features changes no answer. One example costs O(r d K) for r replayed exemplars and K
 classes, and in the warm-up of its class O(n³ + n² d) for n rivals; memory is (m + 3) K d numbers
-for m exemplars per class. The result depends on the order of the stream, so it is neither mergeable nor
-forgettable. ``Detectors`` has the state; the steps are compiled in ``rival_steps``.
+for m exemplars per class. The result depends on the order of the stream, so it is neither mergeable
+nor forgettable. ``Detectors`` has the state; the steps are compiled in ``rival_steps``.
 """
 
 from typing import Any, ClassVar
