@@ -108,7 +108,7 @@ def gather(images: Any, labels: ArrayLike | None, size: int, crop: float = 1.0) 
 
 
 def require_trainable(pictures: Pictures) -> None:
-    """Refuse pictures on which no classifier can be trained, saying what to do."""
+    """Require at least two classes, and two pictures of each."""
     classes, counts = np.unique(pictures.labels, return_counts=True)
     if len(classes) < 2:
         only = f"one class, {classes[0]}" if len(classes) else "no classes"
