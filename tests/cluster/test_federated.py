@@ -82,7 +82,7 @@ def test_another_embedder_or_scale_is_detected(theirs, words):
 
 
 def test_more_examples_than_possible_are_refused():
-    with pytest.raises(Implausible, match="more than the possible 100"):
+    with pytest.raises(Implausible, match="the site has at most 100"):
         require_plausible(StreamingLDA().fit(*site(1)), most_rows=100)
 
 

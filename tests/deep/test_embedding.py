@@ -83,7 +83,7 @@ def test_streaming_network_teaches_the_learner_the_networks_vectors(embedder, st
 
 @pytest.mark.parametrize("how", ["last block", "low rank"])
 def test_adapting_changes_the_vectors_and_not_the_given_network(embedder, how):
-    """Without held-out pictures the result is always used; the given network is unchanged."""
+    """Without held-out pictures the result is always used."""
     pictures, labels = striped(12, n_classes=4, seed=3)
     before = {key: value.clone() for key, value in embedder.network.state_dict().items()}
     recipe = quick(epochs=2, learning_rate=0.01)

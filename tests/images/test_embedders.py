@@ -38,7 +38,7 @@ from everlearn.images.embedders import (
 from everlearn.images.torch_embedder import TorchEmbedder
 from everlearn.memory.export.onnx_classifier import linear_head_model
 
-# The preprocessing of the included network, which its file does not state.
+# The preprocessing of the included network, which its file does not specify.
 SCALED = {"mean": 127.0, "scale": 128.0}
 
 
@@ -89,8 +89,8 @@ def session_features(model, batch, *, saturating):
 def test_int8_does_not_depend_on_the_processor(name, side, layers, rng):
     """Without VNNI, products are added in pairs with saturation; no pair can reach it.
 
-    Shown twice: by the weights of the file, and by running both kernels on extreme pictures. On a
-    processor with VNNI both are the same kernel, and the first part alone says something.
+    Checked on the weights of the file, and by running both kernels on extreme pictures. On a
+    processor with VNNI both are the same kernel, so only the first check means something.
     """
     onnx = pytest.importorskip("onnx")
     data = network_file(name)[0].read_bytes()
@@ -128,7 +128,7 @@ def test_int8_vectors_point_where_those_of_float32_do(lite0, pictures):
 @pytest.mark.parametrize(
     ("mean", "scale"), [(127.0, 128.0), ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))]
 )
-def test_pixels_are_scaled_to_the_bit_as_the_formula_says(mean, scale, pictures):
+def test_pixel_scaling_equals_the_formula_bit_by_bit(mean, scale, pictures):
     embedder = OnnxEmbedder(WEIGHTS / "efficientnet_lite0.onnx", crop=1.0, mean=mean, scale=scale)
     square = centre_crop(as_picture(pictures[0]), 224, 1.0)
     pixels = np.asarray(square).astype(np.float32)
@@ -175,7 +175,7 @@ def test_network_equals_torch(number, pictures):
     reference = TorchEmbedder(module, name="reference", size=ours.size, mean=127.0, scale=128.0)
     theirs = reference.embed(pictures)
     difference = np.linalg.norm(ours.embed(pictures) - theirs, axis=1)
-    # What storing weights in float16 costs; the same graph in float32 agrees to 2e-6.
+    # Weights are stored in float16; the same graph in float32 agrees to 2e-6.
     assert (difference / np.linalg.norm(theirs, axis=1)).max() < 0.02
 
 
@@ -213,6 +213,8 @@ def test_models_that_do_not_take_pictures_are_refused(tmp_path):
         OnnxEmbedder(weights, size=100)
     with pytest.raises(InvalidParameter, match="crop"):
         OnnxEmbedder(weights, crop=0.0, **SCALED)
+    with pytest.raises(InvalidParameter, match="scale of 0"):
+        OnnxEmbedder(weights, mean=0.0, scale=(1.0, 0.0, 1.0))
 
 
 def test_pixels_are_means_of_blocks(rng):
@@ -298,8 +300,8 @@ def test_the_same_pixels_have_the_same_digest(pictures):
     assert embed_picture(embedder, turned).digest != first.digest
 
 
-def test_weights_that_cannot_be_fetched_are_refused_at_once(monkeypatch):
-    """Without a network the hub would be tried for most of a minute."""
+def test_missing_weights_without_a_network_fail_at_once(monkeypatch):
+    """Otherwise huggingface_hub would retry for most of a minute."""
     hub = types.ModuleType("huggingface_hub")
     hub.constants = types.SimpleNamespace(HF_HUB_OFFLINE=False)
     timm = types.ModuleType("timm")

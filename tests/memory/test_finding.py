@@ -33,7 +33,7 @@ from everlearn.memory.storage.regions import proposals_of
 from everlearn.regions import region_embedder
 from everlearn.regions.boxes import Box, overlap
 from everlearn.regions.proposals import Proposals
-from everlearn.regions.region_embedder import Region, edges
+from everlearn.regions.region_embedder import Region, crop_edges
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (40, 50, 230)}
 SIDE = 120
@@ -116,7 +116,7 @@ def test_the_vector_is_that_of_the_part(memory) -> None:
     assert taught.box == pytest.approx(np.array(square(20, 60)) / 120, abs=1e-6)
     # Independent: the part cut out of the pixels with its margin, made small by Pillow.
     image = Image.fromarray(picture)
-    part = image.resize((46, 46), Image.Resampling.BICUBIC, box=edges(image, taught.box))
+    part = image.resize((46, 46), Image.Resampling.BICUBIC, box=crop_edges(image, taught.box))
     expected = memory.embedder.run(memory.embedder.prepare(part)[None])[0]
     kept = memory._opened.journal.everything()[3][0]
     assert np.allclose(kept, expected, atol=0.02)

@@ -1,3 +1,5 @@
+"""TROL+, against Passive-Aggressive on augmented features."""
+
 import numpy as np
 import pytest
 
@@ -98,7 +100,7 @@ def test_priors_refer_to_the_positive_label_whichever_comes_first(task, first):
     np.testing.assert_allclose(learner.margin(X), features @ w, rtol=1e-9, atol=1e-12)
 
 
-def test_it_starts_like_trol(task):
+def test_it_starts_with_the_clipped_margins_of_trol(task):
     X, signs, W = task
     plus = TROLPlus(prior_models=list(W)).fit(X[:6], signs[:6])
     plain = TROL(prior_models=list(W)).fit(X[:6], signs[:6])

@@ -151,7 +151,7 @@ class Finding:
     def _proposed(self, picture: Any, most: int) -> "_Proposed":
         """Open a picture, and embed the boxes in it that may show things."""
         region_embedder = self._intake.region_embedder
-        image, digest = region_embedder.opened(_file_or_pixels(picture))
+        image, digest = region_embedder.open(_file_or_pixels(picture))
         proposed = region_embedder.proposer.propose(image)
         boxes, scores = proposed.boxes[:most], proposed.scores[:most]
         vectors = region_embedder.vectors(image, [Box(*row) for row in boxes])

@@ -4,9 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.compiled import Array, compiled
-from everlearn.transfer.steps import RULES, step_size
-
-__all__ = ["RULES", "move_average", "replay", "rival_step"]
+from everlearn.transfer.steps import step_size
 
 IntArray = NDArray[np.int64]
 

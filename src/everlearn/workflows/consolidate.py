@@ -38,7 +38,7 @@ from everlearn.errors import (
     ReadOnlyMemory,
     WrongEmbedder,
 )
-from everlearn.images.decode import opened_picture
+from everlearn.images.decode import open_picture
 from everlearn.images.embedders import centre_crop
 from everlearn.memory.memory import Memory
 from everlearn.memory.storage.rows import Teaching
@@ -167,7 +167,7 @@ def _picture(memory: Memory, teaching: Teaching, embedder: DeepEmbedder) -> NDAr
         data = memory.image(teaching.id)
         if data is not None:
             at_least = embedder.at_least if teaching.box is None else None
-            picture = opened_picture(data, at_least=at_least)
+            picture = open_picture(data, at_least=at_least)
             if teaching.box is not None:
                 picture = picture.crop(teaching.box.pixels(*picture.size))
             return np.asarray(centre_crop(picture, embedder.size, embedder.crop))

@@ -31,13 +31,13 @@ from everlearn.images.batches import (
     embed_sources,
     thumbnail,
 )
-from everlearn.images.by_name import Given, embedder_called, prepared_as
+from everlearn.images.by_name import Given, bundled_embedder, matching_embedder
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import Embedder
 from everlearn.images.shipped import default_embedder
 from everlearn.memory.storage.rows import Example, PictureProposals, TaughtBox, Vectors
 from everlearn.regions.boxes import Box
-from everlearn.regions.region_embedder import EmbeddedRegion, Region, RegionEmbedder, cut_out
+from everlearn.regions.region_embedder import EmbeddedRegion, Region, RegionEmbedder, crop
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -94,10 +94,10 @@ class Intake:
     def embedder(self) -> Embedder:
         if self._embedder is None:
             if self._name_or_file is not None:
-                self._embedder = prepared_as(self._known(), self._name_or_file)
+                self._embedder = matching_embedder(self._known(), self._name_or_file)
             else:
                 known = self._known()
-                named = None if known is None else embedder_called(known)
+                named = None if known is None else bundled_embedder(known)
                 self._embedder = named or default_embedder()
         return self._embedder
 
@@ -212,7 +212,7 @@ class Intake:
         self, picture: "Image.Image", box: Box, vector: Vectors, digest: bytes, source: str
     ) -> Example:
         """The example of a box in an opened picture, whose vector is known."""
-        small = b"" if self.keep_images == "none" else thumbnail(cut_out(picture, box))
+        small = b"" if self.keep_images == "none" else thumbnail(crop(picture, box))
         region = TaughtBox(box, found=False)
         return Example(vector, source, digest, small, self.embedder.name, b"", region)
 

@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from everlearn.images.decode import Limits
 from everlearn.images.embedders import Embedder, Vectors, as_picture
-from everlearn.images.side_by_side import SideBySide, Together, joined, taken_apart
+from everlearn.images.side_by_side import ConcatenatedEmbedder, SideBySide, join_parts, split_parts
 from everlearn.memory.edits.reembed import (
     Comparison,
     Cost,
@@ -116,7 +116,7 @@ def _taught_with(journal: Journal, networks: Sequence[Embedder]) -> dict[str, Of
     if current is None:
         return found
     for number, stored in journal.db.rows("SELECT teaching, vector FROM vectors"):
-        for name, piece in taken_apart(current, np.frombuffer(stored, "<f4")[None]).items():
+        for name, piece in split_parts(current, np.frombuffer(stored, "<f4")[None]).items():
             if wanted.get(name) == piece.shape[1]:
                 found.setdefault(name, {})[number] = piece[0]
     return found
@@ -130,7 +130,7 @@ def _together(
     progress: Progress | None,
 ) -> dict[str, OfNetwork]:
     """Vectors of several networks, each image decoded once; stored separately per network."""
-    together = networks[0] if len(networks) == 1 else Together(networks)
+    together = networks[0] if len(networks) == 1 else ConcatenatedEmbedder(networks)
     vectors = embed_again(caches, journal, together, limits, progress)
     ends = np.cumsum([network.n_features for network in networks])[:-1]
     found: dict[str, OfNetwork] = {network.name: {} for network in networks}
@@ -154,7 +154,7 @@ def _assembled(parts: Sequence[OfNetwork]) -> dict[int, Reembedded]:
     if not numbers:
         return {}
     stacked = [np.stack([part[number] for number in numbers]) for part in parts]
-    rows = joined(stacked) if len(stacked) > 1 else stacked[0]
+    rows = join_parts(stacked) if len(stacked) > 1 else stacked[0]
     return {
         n: Reembedded(row.astype("<f4").tobytes()) for n, row in zip(numbers, rows, strict=True)
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from everlearn.images.decode import decode, opened_picture, pillow_image
+from everlearn.images.decode import decode, open_picture, pillow_image
 from everlearn.images.embedders import EfficientNetLite0
 from everlearn.memory.memory import Memory
 
@@ -27,7 +27,7 @@ def measure(n_images: int, *, progress: Callable[[], None] = lambda: None) -> di
     pictures = _pictures(n_images)
     embedder = EfficientNetLite0()
     batch = np.stack(
-        [embedder.prepare(opened_picture(data)) for data in pictures[: embedder.batch_size]]
+        [embedder.prepare(open_picture(data)) for data in pictures[: embedder.batch_size]]
     )
     results = {"model, images per second on one core": len(batch) / _seconds(embedder.run, batch)}
     with tempfile.TemporaryDirectory() as folder, Memory(folder, embedder=embedder) as memory:
