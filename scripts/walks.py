@@ -320,9 +320,9 @@ def summary(file: str) -> str:
 
 
 INTRODUCTION = """\
-Each list is what a profiler saw: the files whose functions are called, in the order in which they
-are entered first (imports and compiled functions are not seen). A test runs them and compares;
-`python scripts/walks.py --write` rewrites them.
+Each list is what a profiler recorded: the files whose functions are called, in the order in which
+they are first entered (imports and compiled functions are not recorded). A test runs the walks and
+compares; `python scripts/walks.py --write` rewrites the lists.
 """
 
 
