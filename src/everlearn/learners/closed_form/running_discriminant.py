@@ -19,8 +19,8 @@ call costs more than a few times what the others do.
 
 The result is a function of the moments alone, with a shrinkage within 5 % of the one requested, if
 the next solution is ready in time. It takes (d³/6 + 0.3 K d²) / (8 d² + 4 K d) calls: 25 to 80 for
-1,280 features. If ρ grows by 10 % faster than that, in the first few hundred examples, the shrinkage
-in use is that of so many calls ago.
+1,280 features. If ρ grows by 10 % faster than that, in the first few hundred examples, the
+shrinkage in use is that of so many calls ago.
 """
 
 from collections.abc import Iterator
