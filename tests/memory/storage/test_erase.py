@@ -98,7 +98,7 @@ def test_a_reader_in_the_middle_of_a_read_makes_the_erase_pending(filled, monkey
     memory, *_ = filled
     monkeypatch.setattr("everlearn.memory.storage.sqlite.database.PATIENCE_SECONDS", 0.05)
     with Memory(memory.path, read_only=True) as reader:
-        with reader._opened.journal.db.one_view():
+        with reader._opened.journal.db.read_transaction():
             reader.names()
             reader._opened.journal.db.run("BEGIN")
             reader._opened.journal.names()

@@ -9,6 +9,7 @@ from everlearn import Memory
 from everlearn.errors import DamagedJournal
 from everlearn.memory import opened
 from everlearn.memory.storage import integrity
+from everlearn.memory.storage.rows import row_checksum
 
 
 @pytest.fixture
@@ -26,6 +27,20 @@ def alter(folder, statement):
     with sqlite3.connect(folder / "journal.sqlite") as db:
         db.execute(statement)
     db.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("n_features", "9" * 5000), ("teachings_used", "-1"), ("strangers_used", "four")],
+)
+def test_a_forged_number_raises_a_named_error(folder, key, value):
+    """Its checksum is right; Python refuses to convert five thousand digits."""
+    with sqlite3.connect(folder / "journal.sqlite") as db:
+        row = key, value, row_checksum("facts", key, value)
+        db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", row)
+    db.close()
+    with pytest.raises(DamagedJournal, match=key), Memory(folder, read_only=True) as memory:
+        memory.names()
 
 
 @pytest.mark.parametrize("read_only", [False, True])

@@ -40,7 +40,7 @@ def memory(where):
 
 def rows_of(place):
     """Every row of every table of a journal, times left out."""
-    with contextlib.closing(storage_at(place).open(write=False)) as db, db.one_view():
+    with contextlib.closing(storage_at(place).open(write=False)) as db, db.read_transaction():
         found = {}
         for table in TABLES:
             rows = db.rows(f"SELECT * FROM {table}")
@@ -55,6 +55,25 @@ def test_names_that_differ_in_capitals_alone_are_one(memory):
         memory.teach([-1.0, float(number)], again)
         assert memory.names()[first].count == 2
     assert len(memory.names()) == 3
+
+
+def test_names_containing_a_text_are_found_whatever_its_case_and_script(memory):
+    for number, name in enumerate(("Élan", "Übung", "Straße", "bus 100%", "BUNGALOW")):
+        memory.teach(np.eye(8)[number], name)
+    found = {text: list(memory.names(text)) for text in ("éL", "ü", "Bung", "STRASSE", "0%", "ß")}
+    assert found == {
+        "éL": ["Élan"],
+        "ü": ["Übung"],
+        "Bung": ["BUNGALOW", "Übung"],
+        "STRASSE": [],
+        "0%": ["bus 100%"],
+        "ß": ["Straße"],
+    }
+    memory.teach(np.eye(8)[6], "Ära")
+    memory.teach(np.eye(8)[7], "Bär")
+    assert list(memory.names("Ä")) == ["Bär", "Ära"]
+    assert list(memory.names("Ä", limit=1, offset=1)) == ["Ära"]
+    assert list(memory.names("ä", limit=1, latest_first=True)) == ["Bär"]
 
 
 def test_a_teaching_is_known_and_counted_once(memory, clusters):

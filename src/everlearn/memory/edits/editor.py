@@ -208,7 +208,7 @@ class Editor:
                 f"{here.mode!r}; change one of them: everlearn reembed --regions, in Python "
                 "reembed(regions=...)"
             )
-        with here.changing() as journal, there.journal.db.one_view():
+        with here.changing() as journal, there.journal.db.read_transaction():
             require_intact(there.journal)
             merged = merge(journal, there.journal, self._snapshot, group)
         if conflicts == "there":
@@ -231,7 +231,7 @@ class Editor:
 
     def parts(self, place: Path, most_bytes: int) -> Iterator[Path]:
         """Write everything a merge needs below a folder, as journals of about so many bytes."""
-        with self._opened.guard, self._opened.journal.db.one_view():
+        with self._opened.guard, self._opened.journal.db.read_transaction():
             yield from parts(self._opened.journal, place, most_bytes)
 
     def counting(self) -> set[tuple[bytes, str]]:

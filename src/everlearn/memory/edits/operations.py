@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from everlearn.errors import ChangedMeanwhile, InvalidInput, NothingToUndo
 from everlearn.memory.edits.unknowns import SET_ASIDE, UnknownImage, set_states, with_image
 from everlearn.memory.edits.writing import COLUMNS, begin, keep_operation
-from everlearn.memory.storage.journal import EVERY_ROW, Journal
+from everlearn.memory.storage.journal import NO_LIMIT, Journal
 from everlearn.memory.storage.rows import ABOUT_UNKNOWNS, states_as_text, states_in
 from everlearn.memory.words import counted, listed
 
@@ -183,7 +183,7 @@ def history(journal: Journal, limit: int | None) -> list[Change]:
     """Operations, latest first."""
     rows = journal.db.rows(
         f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT ?",
-        EVERY_ROW if limit is None else limit,
+        NO_LIMIT if limit is None else limit,
     )
     return [_change(journal, row) for row in rows]
 

@@ -294,7 +294,7 @@ class Spelling:
         inbox = self._journal.db.inbox
         if inbox is None:
             return self._spelled(name)
-        return str(inbox.persistently(lambda: self._spelled(name)))
+        return str(inbox.with_retries(lambda: self._spelled(name)))
 
     def _spelled(self, name: str) -> str:
         if name in self._there or self._is_there(name):

@@ -28,7 +28,8 @@ from everlearn.memory.model.head import ServingHead
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.serving import read_head
 from everlearn.memory.storage.erase import UNFINISHED
-from everlearn.memory.storage.integrity import damaged, require_intact
+from everlearn.memory.storage.integrity import require_intact
+from everlearn.memory.storage.interface import damaged_journal
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.receipts import Check, Receipt, found_again, read_receipt
 from everlearn.memory.storage.regions import has_boxes, proposals_of
@@ -134,7 +135,7 @@ def require_vectors(journal: Journal) -> None:
         own = "teaching" if table == "vectors" else "id"
         query = f"SELECT 1 FROM {table} WHERE {own} NOT IN (SELECT {key} FROM {other}) LIMIT 1"
         if journal.db.row(query) is not None:
-            raise damaged(journal.db, "a teaching has no vector, or a vector no teaching")
+            raise damaged_journal(journal.db, "a teaching has no vector, or a vector no teaching")
 
 
 def require_pictures(journal: Journal) -> None:
@@ -155,7 +156,7 @@ def require_proposals(journal: Journal) -> None:
         proposals_of(journal, digest)
     query = "SELECT 1 FROM proposals WHERE digest NOT IN (SELECT digest FROM teachings) LIMIT 1"
     if journal.db.row(query) is not None:
-        raise damaged(journal.db, "a picture has proposals and no teaching")
+        raise damaged_journal(journal.db, "a picture has proposals and no teaching")
 
 
 def completed(history: ModelFollower, receipt: Path) -> list[str]:
@@ -168,7 +169,7 @@ def completed(history: ModelFollower, receipt: Path) -> list[str]:
     state = journal.fact(UNFINISHED)
     if state is not None:
         return journal.db.waiting_for(state)
-    with journal.db.one_view():
+    with journal.db.read_transaction():
         found = found_again(journal, history.storage.caches, receipt, unfinished=False)
     if not found.problems and facts["pending"]:
         Receipt(**facts | {"pending": False}).save(receipt)

@@ -79,7 +79,7 @@ def restore(source: str | os.PathLike[str], path: Any, *, name: str | None = Non
     """
     storage, origin = storage_at(path, name), storage_at(source)
     with contextlib.closing(origin.open(write=False)) as backup:
-        with backup.one_view():
+        with backup.read_transaction():
             journal = Journal(backup)
             _require_whole(journal)
             count = sum(record.count for record in journal.names().values())

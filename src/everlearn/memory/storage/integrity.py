@@ -12,11 +12,12 @@ are read); a thread checks all rows in the background (:class:`IntegrityCheck`).
 
 import contextlib
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterable
 
 from everlearn.errors import DamagedJournal, EverlearnError
-from everlearn.memory.storage.interface import Database
+from everlearn.memory.storage.interface import Database, damaged_journal
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import BEGINNING, MOST_FEATURES, VALID, linked, row_checksum
 from everlearn.memory.storage.schema import PICTURES, SMALL_TABLES
@@ -27,6 +28,9 @@ MANY_ENTRIES = 20_000
 DELAY_SECONDS = 3.0
 # Rows between two tests of the stop flag.
 ROWS = 1000
+
+# A number as a fact; Python refuses to convert text of thousands of digits.
+NUMBER = re.compile(r"[0-9]{1,19}")
 
 logger = logging.getLogger("everlearn")
 
@@ -69,9 +73,9 @@ class IntegrityCheck:
         if self._stopped.wait(DELAY_SECONDS):
             return
         try:
-            with contextlib.closing(self._opened()) as journal, journal.db.one_view():
+            with contextlib.closing(self._opened()) as journal, journal.db.read_transaction():
                 require_intact(journal, self._stopped.is_set)
-                if journal.db.moved_on():
+                if journal.db.changed_since_opening():
                     return  # the journal changed during the check: the next opening repeats it
         except DamagedJournal as error:
             self._found = error
@@ -83,7 +87,7 @@ class IntegrityCheck:
 
 def require_intact_beginning(journal: Journal) -> None:
     """Require a journal of this version with valid facts: the part that is read first."""
-    journal.db.require_ours()
+    journal.db.require_known_format()
     _require_rows(journal.db, "facts", "key, value", _never)
     _require_readable_facts(journal)
 
@@ -98,7 +102,7 @@ def require_intact(journal: Journal, stopped: Callable[[], bool] = _never) -> No
     ``stopped`` is polled during the check; :class:`CheckStopped` is raised once it returns true.
     """
     db = journal.db
-    db.require_ours()
+    db.require_known_format()
     boxed = db.has_table("boxes")
     for table in (*SMALL_TABLES, *(("boxes",) if boxed else ())):
         db.require_structure(table)
@@ -116,12 +120,6 @@ def require_intact(journal: Journal, stopped: Callable[[], bool] = _never) -> No
     _require_readable_facts(journal)
 
 
-def damaged(db: Database, what: str) -> DamagedJournal:
-    return DamagedJournal(
-        f"{db.location} is damaged: {what}; restore it from a backup (everlearn restore)"
-    )
-
-
 def _go_on(stopped: Callable[[], bool]) -> None:
     if stopped():
         raise CheckStopped
@@ -132,7 +130,7 @@ def _require_rows(db: Database, table: str, columns: str, stopped: Callable[[], 
         if number % ROWS == 0:
             _go_on(stopped)
         if not (VALID[table](tuple(row)) and kept == row_checksum(table, *row)):
-            raise damaged(db, f"row {row[0]!r:.40} of {table} was altered")
+            raise damaged_journal(db, f"row {row[0]!r:.40} of {table} was altered")
 
 
 def _require_boxes_of_teachings(db: Database) -> None:
@@ -143,7 +141,7 @@ def _require_boxes_of_teachings(db: Database) -> None:
         "UNION SELECT 1 FROM boxes WHERE teaching NOT IN (SELECT id FROM teachings) LIMIT 1"
     )
     if db.row(query, PICTURES["boxes"]) is not None:
-        raise damaged(db, "a teaching has lost its box, or a box its teaching")
+        raise damaged_journal(db, "a teaching has lost its box, or a box its teaching")
 
 
 def _require_chain(db: Database, stopped: Callable[[], bool]) -> None:
@@ -157,14 +155,14 @@ def _require_chain(db: Database, stopped: Callable[[], bool]) -> None:
             _go_on(stopped)
         chain = linked(chain, *entry)
         if chain != kept:
-            raise damaged(db, f"entry {entry[0]} of the log was altered")
+            raise damaged_journal(db, f"entry {entry[0]} of the log was altered")
 
 
 def _require_consistent_log(db: Database) -> None:
     """Require positions without gaps and valid references."""
     count, first, last = db.row("SELECT COUNT(*), MIN(position), MAX(position) FROM log")
     if count and (first, last) != (1, count):
-        raise damaged(db, "the log has gaps")
+        raise damaged_journal(db, "the log has gaps")
     questions = {
         "an entry of the log is not one": (
             "SELECT 1 FROM log WHERE length(chain) != 16 OR sign NOT IN (1, -1)"
@@ -191,7 +189,7 @@ def _require_consistent_log(db: Database) -> None:
     }
     for what, query in questions.items():
         if db.row(f"{query} LIMIT 1") is not None:
-            raise damaged(db, what)
+            raise damaged_journal(db, what)
 
 
 def _require_readable_facts(journal: Journal) -> None:
@@ -202,5 +200,5 @@ def _require_readable_facts(journal: Journal) -> None:
     )
     for key, most in numbers:
         value = journal.fact(key)
-        if value is not None and not (value.isascii() and value.isdigit() and int(value) <= most):
-            raise damaged(journal.db, f"the fact {key} is not a valid number")
+        if value is not None and not (NUMBER.fullmatch(value) and int(value) <= most):
+            raise damaged_journal(journal.db, f"the fact {key} is not a valid number")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from everlearn.errors import CannotRead
+from everlearn.errors import CannotRead, DamagedJournal
 
 
 class CannotReadNow(CannotRead):
@@ -39,7 +39,7 @@ class TeachingInbox(Protocol):
     def teach(self, options: dict[str, Any], pairs: list[tuple[str, Any]]) -> Any:
         """Write a request, resent until it is in the journal; returns its answer."""
 
-    def persistently(self, look: Callable[[], Any]) -> Any:
+    def with_retries(self, read: Callable[[], Any]) -> Any:
         """Read something that a change needs; retried while the database is unreachable."""
 
     def once(self, key: str, content: bytes, work: Callable[[], Any]) -> Any:
@@ -149,10 +149,10 @@ class Database(Protocol):
     def exclusive(self) -> AbstractContextManager[None]:
         """Hold the write lock over several transactions."""
 
-    def one_view(self) -> AbstractContextManager[None]:
+    def read_transaction(self) -> AbstractContextManager[None]:
         """Context whose reads all see one state, even while another process writes."""
 
-    def moved_on(self) -> bool:
+    def changed_since_opening(self) -> bool:
         """Whether reads may have seen two states, because the reader could not take a lock."""
 
     def stamp(self) -> tuple[int, int]:
@@ -164,7 +164,7 @@ class Database(Protocol):
     def drop_records(self) -> None:
         """Remove names and sources of teachings from stored requests and events."""
 
-    def require_ours(self) -> None:
+    def require_known_format(self) -> None:
         """Require a journal of this version; raises ``NotAMemory`` or ``NewerFormat``."""
 
     def has_table(self, table: str) -> bool:
@@ -199,6 +199,13 @@ class Database(Protocol):
         """Remains of deleted rows in the storage engine, as sentences."""
 
 
+def damaged_journal(db: Database, what: str) -> DamagedJournal:
+    """The error to raise for a damaged journal; says what to do about it."""
+    return DamagedJournal(
+        f"{db.location} is damaged: {what}; restore it from a backup (everlearn restore)"
+    )
+
+
 class Collected(Protocol):
     """Vectors of one embedder by digest of their image, collected during a re-embedding."""
 
@@ -230,8 +237,11 @@ class Caches(Protocol):
     def tidy(self) -> None:
         """Remove partial writes of killed processes."""
 
-    def making(self, *, now: bool) -> AbstractContextManager[bool]:
-        """Whether this process may write a snapshot; without ``now`` it can wait."""
+    def snapshot_lock(self, *, now: bool) -> AbstractContextManager[bool]:
+        """Whether this process may write a snapshot; never blocks.
+
+        Without ``now`` the answer may be no because the last attempt was a moment ago.
+        """
 
     def collected(self, key: str) -> Collected: ...
 

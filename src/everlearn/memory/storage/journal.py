@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from everlearn.errors import DamagedJournal, UnknownLabel
-from everlearn.memory.storage.interface import Database
+from everlearn.memory.storage.interface import Database, damaged_journal
 from everlearn.memory.storage.regions import (
     box_row,
     has_boxes,
@@ -56,10 +56,8 @@ from everlearn.memory.storage.schema import PICTURES
 from everlearn.regions.boxes import Box
 
 WINDOW = 256
-# Upper limit of a page of results.
-MOST_ROWS = 2**62
-# As a LIMIT: none.
-EVERY_ROW = (1 << 63) - 1
+# The highest LIMIT of a query.
+NO_LIMIT = (1 << 63) - 1
 VALUES_AT_A_TIME = 256
 
 
@@ -146,22 +144,30 @@ class Journal:
         offset: int = 0,
         latest_first: bool = False,
     ) -> dict[str, NameRecord]:
-        """Names with teachings that count, sorted: all, or a page of those that contain a text."""
+        """Names with teachings that count: all, or a page of those that contain a text.
+
+        Sorted by name or, with ``latest_first``, by their last teaching. Ignores case; databases
+        do so for ASCII only, so a text with other characters is compared here.
+        """
         condition, values = "", list[str | int]()
-        if containing:
+        compared_here = bool(containing) and not str(containing).isascii()
+        if containing and not compared_here:
             condition = "AND LOWER(names.name) LIKE ? ESCAPE '!' "
             escaped = containing.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
             values.append(f"%{escaped}%")
-        page = "" if limit is None and not offset else "LIMIT ? OFFSET ?"
-        if page:
-            values += [MOST_ROWS if limit is None else limit, offset]
         order = "MAX(time) DESC, names.name" if latest_first else "names.name"
-        rows = self.db.rows(
+        query = (
             "SELECT names.name, COUNT(*), MAX(time) FROM teachings "
             f"JOIN names ON names.id = teachings.name WHERE position IS NOT NULL {condition}"
-            f"GROUP BY names.id, names.name ORDER BY {order} {page}",
-            *values,
+            f"GROUP BY names.id, names.name ORDER BY {order} "
         )
+        if containing and compared_here:
+            folded = containing.casefold()
+            found = (row for row in self.db.rows(query) if folded in row[0].casefold())
+            rows = list(islice(found, offset, None if limit is None else offset + limit))
+        else:
+            most = NO_LIMIT if limit is None else limit
+            rows = self.db.rows(f"{query}LIMIT ? OFFSET ?", *values, most, offset)
         return {name: NameRecord(count, last) for name, count, last in rows}
 
     def is_taught(self, name: str) -> bool:
@@ -288,7 +294,7 @@ class Journal:
             "JOIN names ON names.id = teachings.name "
             f"WHERE position IS NOT NULL {condition}ORDER BY teachings.id LIMIT ? OFFSET ?",
             *([] if name is None else [name]),
-            EVERY_ROW if limit is None else limit,
+            NO_LIMIT if limit is None else limit,
             offset,
         )
         has, boxed = PICTURES["thumbnails"], PICTURES["boxes"]
@@ -456,7 +462,10 @@ class Journal:
 
     def vector_bytes(self, teaching: int) -> bytes:
         """The stored bytes of a teaching's vector."""
-        return bytes(self.db.value("SELECT vector FROM vectors WHERE teaching = ?", teaching))
+        found = self.db.value("SELECT vector FROM vectors WHERE teaching = ?", teaching)
+        if not isinstance(found, bytes):
+            raise self._damaged("a vector is missing or is not stored as bytes")
+        return found
 
     def name_of(self, teaching: int) -> str:
         """The name of a teaching."""
@@ -589,9 +598,7 @@ class Journal:
             raise self._damaged(f"a row of {table} was altered")
 
     def _damaged(self, what: str) -> DamagedJournal:
-        return DamagedJournal(
-            f"{self.db.location} is damaged: {what}; restore it from a backup (everlearn restore)"
-        )
+        return damaged_journal(self.db, what)
 
     def only_remembered(self, name: str) -> bool:
         """Whether a name has no teachings at all but its word is still stored somewhere."""

@@ -21,7 +21,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from everlearn.errors import DamagedJournal
+from everlearn.memory.storage.interface import damaged_journal
 from everlearn.memory.storage.rows import PictureProposals, TaughtBox, content_of, row_checksum
 from everlearn.regions.boxes import Box, Boxes, rounded
 
@@ -88,16 +88,16 @@ def proposals_of(journal: "Journal", digest: bytes) -> PictureProposals | None:
         return None
     boxes, vectors, kept = row
     if not isinstance(boxes, bytes) or not isinstance(vectors, bytes):
-        raise _damaged(journal, "proposals are not stored as bytes")
+        raise damaged_journal(journal.db, "proposals are not stored as bytes")
     if kept != row_checksum("proposals", digest, content_of(boxes), content_of(vectors)):
-        raise _damaged(journal, "the proposals of a picture were altered")
+        raise damaged_journal(journal.db, "the proposals of a picture were altered")
     count, width = len(boxes) // 32, 4 * journal.n_features
     if len(boxes) != 32 * count or len(vectors) != width * count:
-        raise _damaged(journal, "the proposals of a picture have the wrong length")
+        raise damaged_journal(journal.db, "the proposals of a picture have the wrong length")
     corners = np.frombuffer(boxes, dtype="<f8").reshape(count, 4).astype(np.float64)
     rows = np.frombuffer(vectors, dtype="<f4").reshape(count, journal.n_features)
     if not (np.isfinite(corners).all() and np.isfinite(rows).all()):
-        raise _damaged(journal, "the proposals of a picture hold NaN or infinity")
+        raise damaged_journal(journal.db, "the proposals of a picture hold NaN or infinity")
     return PictureProposals(corners, rows)
 
 
@@ -196,11 +196,5 @@ _SELECT = "SELECT teaching, x0, y0, x1, y1, found, seal FROM boxes"
 
 def _checked(journal: "Journal", row: tuple[Any, ...]) -> TaughtBox:
     if row[-1] != row_checksum("boxes", *row[:-1]):
-        raise _damaged(journal, "a box was altered")
+        raise damaged_journal(journal.db, "a box was altered")
     return TaughtBox(Box(*row[1:5]), bool(row[5]))
-
-
-def _damaged(journal: "Journal", what: str) -> DamagedJournal:
-    return DamagedJournal(
-        f"{journal.db.location} is damaged: {what}; restore it from a backup (everlearn restore)"
-    )

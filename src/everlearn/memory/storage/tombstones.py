@@ -11,13 +11,16 @@ on.
 """
 
 import hmac
+import re
 import secrets
 from collections.abc import Iterable
 
+from everlearn.memory.storage.interface import damaged_journal
 from everlearn.memory.storage.journal import Journal
 
 PREFIX = "tombstone"
 SALT = "tombstone_salt"
+KEY = re.compile(rf"{PREFIX} ((?:[0-9a-f]{{2}})+) ([0-9a-f]{{64}})")
 
 Pair = tuple[bytes, str]
 
@@ -63,8 +66,14 @@ class Tombstones:
         self.erased: dict[tuple[str, str], float] = {}
         query = "SELECT key FROM facts WHERE key >= ? AND key < ?"
         for (key,) in journal.db.rows(query, f"{PREFIX} ", f"{PREFIX}!"):
-            _, salt, digest = key.split(" ")
-            self.erased[salt, digest] = float(journal.fact(key) or 0.0)
+            match = KEY.fullmatch(key)
+            try:
+                when = float(journal.fact(key) or 0.0)
+            except ValueError:
+                match = None
+            if match is None:
+                raise damaged_journal(journal.db, "a tombstone is not valid")
+            self.erased[match[1], match[2]] = when
         self._salts = {salt for salt, _ in self.erased}
 
     @property

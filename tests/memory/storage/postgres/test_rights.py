@@ -75,7 +75,7 @@ def test_teachings_of_the_teach_role_wait_for_another_role(postgres, address, mo
                 with pytest.raises(NotAllowed):
                     action()
         assert owner.names()["pen"].count == 1
-    monkeypatch.setattr(inbox_module, "ORDER_SECONDS", 0.3)
+    monkeypatch.setattr(inbox_module, "POSITION_SECONDS", 0.3)
     with Memory(mine) as teacher, pytest.raises(NotOrderedYet, match="stored"):
         teacher.teach([0.5, 0.5], "later")
     with Memory(address) as owner:

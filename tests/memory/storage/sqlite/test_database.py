@@ -471,6 +471,13 @@ def test_a_lost_vector_is_detected_when_it_is_read(taught):
         memory.report()
 
 
+def test_erasing_a_teaching_without_a_vector_raises_a_named_error(taught):
+    folder, _, _ = taught
+    without_row(folder, "vectors", 7)
+    with Memory(folder) as memory, pytest.raises(DamagedJournal, match="vector"):
+        memory.forget(id=7, erase=True)
+
+
 def test_damage_in_the_log_before_a_snapshot_is_detected(taught):
     folder, _, _ = taught
     with sqlite3.connect(folder / "journal.sqlite") as db:

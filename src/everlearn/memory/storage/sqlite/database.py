@@ -21,7 +21,7 @@ from everlearn.errors import (
     NotAMemory,
 )
 from everlearn.memory.storage.copying import copy_rows
-from everlearn.memory.storage.interface import CannotReadNow, Database
+from everlearn.memory.storage.interface import CannotReadNow, Database, damaged_journal
 from everlearn.memory.storage.schema import (
     APPLICATION_ID,
     EVERYTHING,
@@ -82,7 +82,7 @@ class SQLiteDatabase:
                 self._reader = reader_of(path)
                 self._db = self._reader.db
         except FAILURES as error:
-            raise self._named(error) from None
+            raise self._translate_error(error) from None
 
     def close(self) -> None:
         self._db.close()
@@ -94,13 +94,13 @@ class SQLiteDatabase:
         try:
             return int(self._db.execute(statement, values).rowcount)
         except FAILURES as error:
-            raise self._named(error) from None
+            raise self._translate_error(error) from None
 
     def run_many(self, statement: str, values: Sequence[tuple[Any, ...]]) -> None:
         try:
             self._db.executemany(statement, values)
         except FAILURES as error:
-            raise self._named(error) from None
+            raise self._translate_error(error) from None
 
     def replace(self, table: str, *values: Any) -> None:
         marks = ", ".join("?" * len(values))
@@ -116,13 +116,13 @@ class SQLiteDatabase:
         try:
             return self._db.execute(query, values).fetchone()
         except FAILURES as error:
-            raise self._named(error) from None
+            raise self._translate_error(error) from None
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         try:
             return self._db.execute(query, values).fetchall()
         except FAILURES as error:
-            raise self._named(error) from None
+            raise self._translate_error(error) from None
 
     def not_ascii(self, column: str) -> str:
         """Condition of a query: whether a text has a character outside of ASCII."""
@@ -133,18 +133,18 @@ class SQLiteDatabase:
         try:
             yield from self._db.execute(query, values)
         except FAILURES as error:
-            raise self._named(error) from None
+            raise self._translate_error(error) from None
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing; on disk when this returns."""
-        self._abandon()
+        self._roll_back()
         try:
             self.run("BEGIN IMMEDIATE")
             yield
             self._commit()
         except BaseException:
-            self._abandon()
+            self._roll_back()
             raise
 
     @property
@@ -157,18 +157,18 @@ class SQLiteDatabase:
         return contextlib.nullcontext()
 
     @contextlib.contextmanager
-    def one_view(self) -> Iterator[None]:
+    def read_transaction(self) -> Iterator[None]:
         """Context whose reads all see one state, even while another process writes."""
-        self._abandon()
+        self._roll_back()
         try:
             self.run("BEGIN")
             yield
         finally:
-            self._abandon()
+            self._roll_back()
 
-    def moved_on(self) -> bool:
+    def changed_since_opening(self) -> bool:
         """Whether reads may have seen two states, because the reader could not take a lock."""
-        return self._reader is not None and self._reader.moved_on()
+        return self._reader is not None and self._reader.changed_since_opening()
 
     def stamp(self) -> tuple[int, int]:
         """A value that changes with every commit; compare stamps of the same connection."""
@@ -179,7 +179,7 @@ class SQLiteDatabase:
 
         It fails while a reader holds an older state; ``wait`` gives readers a moment.
         """
-        self._abandon()
+        self._roll_back()
         self.run(f"PRAGMA busy_timeout = {int(1000 * PATIENCE_SECONDS) if wait else 0}")
         busy = self.row("PRAGMA wal_checkpoint(TRUNCATE)")[0]
         self.run(f"PRAGMA busy_timeout = {int(1000 * PATIENCE_SECONDS)}")
@@ -188,7 +188,7 @@ class SQLiteDatabase:
 
     def rebuild(self) -> None:
         """Rewrite every page, so that none keeps bytes of deleted rows."""
-        self._abandon()
+        self._roll_back()
         self.run("VACUUM")
 
     def record_event(self, kind: str, /, **facts: Any) -> None:
@@ -197,7 +197,7 @@ class SQLiteDatabase:
     def drop_records(self) -> None:
         """Nothing to do: no requests or events are stored."""
 
-    def require_ours(self) -> None:
+    def require_known_format(self) -> None:
         """Require a journal of this version without other tables."""
         if self.value("PRAGMA application_id") != APPLICATION_ID:
             raise NotAMemory(f"{self.path} is a database, but not the journal of a Memory")
@@ -261,25 +261,25 @@ class SQLiteDatabase:
     def take_over(self, other: Database) -> None:
         """Replace the content by that of another database, in one transaction."""
         if not isinstance(other, SQLiteDatabase):
-            with self.transaction():
+            with other.read_transaction(), self.transaction():
                 copy_rows(other, self)
             return
-        self._abandon()
+        self._roll_back()
         try:
             other._db.backup(self._db)
             upgrade(self._db)
         except FAILURES as error:
-            raise self._named_at_commit(error) from None
+            raise self._translate_commit_error(error) from None
 
     def _commit(self) -> None:
         try:
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise self._named_at_commit(error) from None
+            raise self._translate_commit_error(error) from None
 
-    def _named_at_commit(self, error: Exception) -> EverlearnError:
+    def _translate_commit_error(self, error: Exception) -> EverlearnError:
         if getattr(error, "sqlite_errorcode", 0) not in FLUSH:
-            return self._named(error)
+            return self._translate_error(error)
         return CannotWrite(
             f"{self.path} could not be flushed to disk: {error}; it is not certain whether "
             "this change was kept. Nothing before it was lost; check the disk, then open the "
@@ -287,11 +287,9 @@ class SQLiteDatabase:
         )
 
     def _damaged(self, what: str) -> DamagedJournal:
-        return DamagedJournal(
-            f"{self.path} is damaged: {what}; restore it from a backup (everlearn restore)"
-        )
+        return damaged_journal(self, what)
 
-    def _abandon(self) -> None:
+    def _roll_back(self) -> None:
         """Roll back an open transaction, including one left by an interruption."""
         with contextlib.suppress(sqlite3.ProgrammingError):
             if self._db.in_transaction:
@@ -323,7 +321,7 @@ class SQLiteDatabase:
         except OSError as error:
             raise CannotWrite(f"{self.path} cannot be created: {error.strerror}") from None
 
-    def _named(self, error: Exception) -> EverlearnError:
+    def _translate_error(self, error: Exception) -> EverlearnError:
         """Translate an error of SQLite into everlearn's."""
         if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
             return MemoryClosed(f"{self.path.parent} was closed; open it again")

@@ -139,7 +139,7 @@ class FolderCaches:
                 self.remove(name)
 
     @contextlib.contextmanager
-    def making(self, *, now: bool) -> Iterator[bool]:
+    def snapshot_lock(self, *, now: bool) -> Iterator[bool]:
         """Always true: there is a single writer."""
         yield True
 
@@ -172,12 +172,16 @@ class CollectedFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with self._named():
+        with self._translate_errors():
             if path.is_symlink() or not self._is_ours():
                 path.unlink()
             self._db = careful(sqlite3.connect(path))
-            if self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() == (0,):
-                self._db.execute(COLLECTED)
+            try:
+                if self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() == (0,):
+                    self._db.execute(COLLECTED)
+            except BaseException:
+                self._db.close()
+                raise
 
     def known(self) -> dict[bytes, bytes]:
         try:
@@ -187,7 +191,7 @@ class CollectedFile:
         return {digest: vector for digest, vector, own in rows if self._intact(digest, vector, own)}
 
     def add(self, digest: bytes, vector: bytes) -> None:
-        with self._named():
+        with self._translate_errors():
             row = digest, vector, self._checksum(digest, vector)
             self._db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", row)
             self._db.commit()
@@ -213,7 +217,7 @@ class CollectedFile:
         return row_checksum(self._path.name, digest, content_of(vector))
 
     @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:

@@ -39,7 +39,7 @@ class Reader:
     unlocked_since: Signature | None = None
     copy: tempfile.TemporaryDirectory[str] | None = field(default=None)
 
-    def moved_on(self) -> bool:
+    def changed_since_opening(self) -> bool:
         """Whether the journal changed although no lock made its writer wait."""
         return self.unlocked_since is not None and _signature(self.path) != self.unlocked_since
 
@@ -60,10 +60,15 @@ def reader_of(path: Path) -> Reader:
         with contextlib.suppress(sqlite3.OperationalError):
             return Reader(_connected(path, "mode=ro"), path)
     signature = _stable_signature(path)
-    if not log.exists() or not log.stat().st_size:
+    if not _size(log):
         return Reader(_connected(path, "mode=ro&immutable=1"), path, signature)
     copy = _copied(path, log)
-    return Reader(_connected(Path(copy.name, path.name), "mode=rw"), path, signature, copy)
+    try:
+        db = _connected(Path(copy.name, path.name), "mode=rw")
+    except BaseException:
+        copy.cleanup()
+        raise
+    return Reader(db, path, signature, copy)
 
 
 def _connected(path: Path, options: str) -> sqlite3.Connection:
@@ -103,6 +108,14 @@ def _stable_signature(path: Path) -> Signature:
         if _signature(path) == signature:
             break
     return signature
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 if there is none."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _signature(path: Path) -> Signature:
