@@ -74,7 +74,7 @@ def test_probabilities_equal_those_of_a_memory_never_taught_it(tmp_path, uneven,
         T = memory._answering.calibrated.temperature
         for effect in why.effects:
             memory.forget(id=effect.id)
-            classifier, known = memory.classifier, memory._opened.journal.name_ids()
+            classifier, known = memory.classifier, memory._opened.journal.names_by_id()
             scores = classifier.decision_function((x / np.linalg.norm(x))[None])[0]
             place = [known[number] for number in classifier.classes_.tolist()].index(why.name)
             shares = np.exp((scores - scores.max()) / T)

@@ -32,7 +32,7 @@ from everlearn.memory.edits.reembed import (
 from everlearn.memory.edits.relocating import Relocation, relocate
 from everlearn.memory.edits.unknowns import UnknownImage, find_group, nearest_names
 from everlearn.memory.edits.writing import Spelling, TeachingWriter, begin, in_parts, require_group
-from everlearn.memory.insight.verify import completed
+from everlearn.memory.insight.verify import complete_receipt
 from everlearn.memory.model.strictness import ACCEPT, require_share
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
@@ -124,7 +124,7 @@ class Editor:
         with self._opened.one_change() as journal:
             found = selection.found(journal, self.intake, forgotten=False)
             tally = journal.tally(found)
-            journal.take_back(begin(journal, "forget"), found)
+            journal.stop_counting(begin(journal, "forget"), found)
             journal.db.record_event("forgotten", count=len(found), names=tally)
         return Forgotten(len(found), tally)
 
@@ -148,11 +148,11 @@ class Editor:
                 resembling = [number for number, name in likely.items() if name in whole]
                 removed = erasing.erase(journal, found, resembling)
                 journal.db.record_event("erased", count=len(found), names={})
-                digests = receipts.keyed(journal, receipts.gone(journal, traces))
+                digests = receipts.keyed_digests(journal, receipts.not_shared(journal, traces))
             opened.history.drop()
             opened.finish_erase(wait=True)
             after = opened.read(lambda: opened.model().digest())
-            receipt = receipts.receipt(
+            receipt = receipts.make_receipt(
                 journal,
                 found,
                 digests,
@@ -245,7 +245,7 @@ class Editor:
             for digest in digests:
                 first, *more = journal.find(digest=digest)
                 before = journal.tally([first, *more])
-                journal.take_back(operation, more)
+                journal.stop_counting(operation, more)
                 journal.move(operation, [first], name)
                 journal.db.record_event("corrected", name=name, moved_from=list(before))
 
@@ -338,7 +338,7 @@ class Editor:
     def complete_receipt(self, receipt: Path) -> list[str]:
         with self._opened.changing():
             self._opened.finish_erase(wait=True)
-            return completed(self._opened.history, receipt)
+            return complete_receipt(self._opened.history, receipt)
 
     def name_unknowns(self, groups: Groups, group: int, name: str) -> int:
         """Teach a group of kept unknown images; ``groups`` lists them inside the change."""
@@ -367,7 +367,7 @@ class Editor:
 def _found_in_history(selection: TeachingSelection, journal: Any, intake: Intake) -> list[int]:
     """As for forgetting, but also finds names and sources that exist only in the history."""
     word = selection.name if selection.name is not None else selection.what
-    if isinstance(word, str) and journal.only_remembered(word):
+    if isinstance(word, str) and journal.is_in_history_only(word):
         return []
     return selection.found(journal, intake, forgotten=True)
 

@@ -14,7 +14,7 @@ from everlearn.images.folders import tidy
 from everlearn.memory.edits.writing import Spelling, TeachingWriter, begun, going_on, in_parts
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
-from everlearn.memory.storage.tombstones import Pair, Tombstones, adopt, counting
+from everlearn.memory.storage.tombstones import Pair, Tombstones, copy_tombstones, counting
 from everlearn.memory.words import counted, teachings
 
 # Looking up one picture takes as long as reading so many in one go.
@@ -184,9 +184,9 @@ def merge(
         if forgotten:
             operation = going_on(journal, writer.operation) or begun(journal, "merge", group)
             tally = journal.tally(forgotten)
-            journal.take_back(int(operation[0]), forgotten)
+            journal.stop_counting(int(operation[0]), forgotten)
             journal.db.record_event("forgotten", count=len(forgotten), names=tally)
-        adopt(journal, buried_there.erased)
+        copy_tombstones(journal, buried_there.erased)
     erased = sum(buried_there.was_erased(spelled_there(pair)) for pair in gone)
     return Merged(
         taught, forgotten=len(forgotten), erased=erased, kept_out=kept_out, conflicts=conflicts

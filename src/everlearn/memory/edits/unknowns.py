@@ -32,8 +32,8 @@ from everlearn.memory.storage.regions import with_box, without_box
 from everlearn.memory.storage.rows import (
     Example,
     TaughtBox,
-    as_kept,
-    content_of,
+    as_stored,
+    content_digest,
     given_box,
     row_checksum,
 )
@@ -101,7 +101,7 @@ def remember(journal: Journal, example: Example) -> None:
     number = max(used, int(journal.db.value("SELECT MAX(id) FROM strangers") or 0)) + 1
     _keep(journal, number, time.time(), FREE, example)
     if example.image:
-        own = row_checksum("stranger_images", number, content_of(example.image))
+        own = row_checksum("stranger_images", number, content_digest(example.image))
         journal.db.replace("stranger_images", number, example.image, own)
 
 
@@ -139,7 +139,7 @@ def with_image(journal: Journal, one: UnknownImage) -> Example:
         return one.example
     file, own = row
     if not isinstance(file, bytes) or own != row_checksum(
-        "stranger_images", one.id, content_of(file)
+        "stranger_images", one.id, content_digest(file)
     ):
         raise damaged_journal(journal.db, "the file of an unknown image was altered")
     return replace(one.example, image=file)
@@ -221,7 +221,7 @@ def nearest_names(model: Model, journal: Journal) -> dict[int, str]:
         return {}
     directions, known = familiarity_of(model).directions, model.means.classes_
     nearest = (unit(np.stack([one.example.vector for one in found])) @ directions.T).argmax(axis=1)
-    words = journal.name_ids()
+    words = journal.names_by_id()
     return {
         one.id: words[int(known[place])] for one, place in zip(found, nearest.tolist(), strict=True)
     }
@@ -301,7 +301,7 @@ def _keep(journal: Journal, number: int, when: float, ignored: int, example: Exa
     row = (
         number,
         when,
-        with_box(as_kept(example.source), given_box(example.region)),
+        with_box(as_stored(example.source), given_box(example.region)),
         example.digest,
         ignored,
         example.thumbnail,
@@ -313,5 +313,5 @@ def _keep(journal: Journal, number: int, when: float, ignored: int, example: Exa
 def _checksum(
     number: int, when: float, source: str, digest: bytes, ignored: int, jpeg: bytes, vector: bytes
 ) -> bytes:
-    pictures = content_of(jpeg), content_of(vector)
+    pictures = content_digest(jpeg), content_digest(vector)
     return row_checksum("strangers", number, when, source, digest, ignored, *pictures)

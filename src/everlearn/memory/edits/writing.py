@@ -315,9 +315,9 @@ class Spelling:
         """Whether a name is known; a small journal's names are read together the second time."""
         self._looks += 1
         if self._looks == 2 and self._journal.n_names <= FEW_NAMES:
-            self._there.update(self._journal.name_ids().values())
+            self._there.update(self._journal.names_by_id().values())
             self._has_all = True
-        if not self._has_all and self._journal.find_name(name) is not None:
+        if not self._has_all and self._journal.id_of_name(name) is not None:
             self._there.add(name)
         return name in self._there
 

@@ -55,7 +55,7 @@ class Network:
     output: str
 
 
-def chain_model(
+def pipeline_model(
     embedder: Embedder, calibrated: CalibratedModel, names: list[str], accept: float
 ) -> bytes:
     """The file's bytes."""

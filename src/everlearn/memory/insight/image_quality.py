@@ -30,7 +30,7 @@ class ImageQuality:
         return not self.dark and self.sharpness < BLURRED
 
 
-def looked_at(thumbnail: bytes | None) -> ImageQuality | None:
+def measure_quality(thumbnail: bytes | None) -> ImageQuality | None:
     """Measure a thumbnail; ``None`` if it is missing or cannot be read."""
     if thumbnail is None:
         return None

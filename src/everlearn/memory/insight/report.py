@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.arrays import Array, softmax
-from everlearn.memory.insight.image_quality import ImageQuality, looked_at
+from everlearn.memory.insight.image_quality import ImageQuality, measure_quality
 from everlearn.memory.insight.influence import Influence
 from everlearn.memory.insight.taught import TaughtMatrix
 from everlearn.memory.storage.journal import Journal
@@ -231,7 +231,7 @@ def _pictures(
 ) -> dict[int, ImageQuality]:
     found: dict[int, ImageQuality] = {}
     for done, number in enumerate(taught.ids, start=1):
-        picture = looked_at(journal.thumbnail(number))
+        picture = measure_quality(journal.thumbnail(number))
         if picture is not None:
             found[number] = picture
         if progress is not None:

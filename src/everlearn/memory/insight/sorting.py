@@ -10,7 +10,7 @@ from everlearn.memory.answers import Answers
 UNKNOWN = "unknown"
 
 
-def sorted_into(folder: Path, answered: Iterable[tuple[Path, Answers | Exception]]) -> int:
+def sort_into_folders(folder: Path, answered: Iterable[tuple[Path, Answers | Exception]]) -> int:
     """Copy each file into a folder named after its answer; returns how many were copied.
 
     Unknown images go into the folder ``unknown``; unreadable files are not copied. A file is never

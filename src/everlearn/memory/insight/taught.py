@@ -40,13 +40,13 @@ class TaughtMatrix:
         return mapped_features(self.power, unit(vector))
 
 
-def everything_taught(model: Model, journal: Journal) -> TaughtMatrix:
+def taught_matrix(model: Model, journal: Journal) -> TaughtMatrix:
     """All teachings that count, in order; call inside one view of the journal."""
     if not model.taught:
         raise NeverLearned("nothing was taught yet, so there is nothing to ask about")
     ids, named, sources, vectors = journal.everything()
     classes = model.classifier.classes_
-    words = journal.name_ids()
+    words = journal.names_by_id()
     power, learner = power_and_learner(model.classifier)
     X = mapped_features(power, unit(vectors))
     influence = Influence(learner, X, np.searchsorted(classes, named))

@@ -31,7 +31,7 @@ from everlearn.memory.storage.erase import UNFINISHED
 from everlearn.memory.storage.integrity import require_intact
 from everlearn.memory.storage.interface import damaged_journal
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.receipts import Check, Receipt, found_again, read_receipt
+from everlearn.memory.storage.receipts import Receipt, ReceiptCheck, check_receipt, read_receipt
 from everlearn.memory.storage.regions import has_boxes, proposals_of
 from everlearn.memory.storage.schema import PICTURES
 from everlearn.memory.words import teachings
@@ -111,7 +111,7 @@ def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None
     checked = None
     if receipt is not None:
         caches, path = history.storage.caches, Path(receipt)
-        checked = ask(lambda: found_again(journal, caches, path, unfinished)) or Check([])
+        checked = ask(lambda: check_receipt(journal, caches, path, unfinished)) or ReceiptCheck([])
         problems += checked.problems
     last = ask(lambda: journal.last_position) or 0
     return Verification(
@@ -159,7 +159,7 @@ def require_proposals(journal: Journal) -> None:
         raise damaged_journal(journal.db, "a picture has proposals and no teaching")
 
 
-def completed(history: ModelFollower, receipt: Path) -> list[str]:
+def complete_receipt(history: ModelFollower, receipt: Path) -> list[str]:
     """What keeps a receipt from being complete; if nothing does, the file is marked complete.
 
     Call after the erase was continued, outside of any view.
@@ -170,7 +170,7 @@ def completed(history: ModelFollower, receipt: Path) -> list[str]:
     if state is not None:
         return journal.db.waiting_for(state)
     with journal.db.read_transaction():
-        found = found_again(journal, history.storage.caches, receipt, unfinished=False)
+        found = check_receipt(journal, history.storage.caches, receipt, unfinished=False)
     if not found.problems and facts["pending"]:
         Receipt(**facts | {"pending": False}).save(receipt)
     return found.problems

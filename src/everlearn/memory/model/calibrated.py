@@ -230,7 +230,7 @@ def _ranked(scores: Any, nearest: Any) -> bool:
 def _nothing_taken_back(model: Model, journal: Journal, position: int) -> bool:
     """Whether nothing was forgotten after a position; scans no log entry twice."""
     start = max(position, model.looked_through)
-    if journal.taken_back_after(start):
+    if journal.has_negative_entry_after(start):
         return False
     model.looked_through = model.position
     return True

@@ -158,7 +158,7 @@ def prepared_answers(path: Any, network: str | None = None) -> PreparedAnswers |
             with journal.db.read_transaction():
                 require_intact(journal)
                 head = read_head(storage.caches, journal)
-                names, kind = journal.name_ids(), kind_of_vectors(journal)
+                names, kind = journal.names_by_id(), kind_of_vectors(journal)
                 mode = journal.fact("regions") or "whole"
                 accept = accept_of(journal)
                 quiet = journal.db.value("SELECT 1 FROM strangers WHERE ignored > 0 LIMIT 1")

@@ -24,6 +24,6 @@ def test_a_copy_that_cannot_be_opened_is_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(copies))
     monkeypatch.setattr(readers.os, "access", lambda *_: False)
     with pytest.raises(sqlite3.DatabaseError) as caught:
-        readers.reader_of(tmp_path / "frozen" / "journal.sqlite")
+        readers.open_reader(tmp_path / "frozen" / "journal.sqlite")
     assert list(copies.iterdir()) == []
     assert caught.value is not None  # its traceback keeps what was not cleaned up alive

@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 
 from everlearn.errors import CannotReach, CannotWrite, NotAMemory
+from everlearn.memory.storage.interface import NETWORK_PREFIX
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.postgres.connecting import ReconnectingConnection, lock_key
 from everlearn.memory.storage.postgres.database import PostgresDatabase
@@ -110,7 +111,7 @@ class SharedCaches:
         return True
 
     def remaining(self) -> list[str]:
-        return self.names("network-")
+        return self.names(NETWORK_PREFIX)
 
     def older_than(self, when: float) -> list[str]:
         return []

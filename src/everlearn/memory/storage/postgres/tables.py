@@ -18,7 +18,7 @@ in its catalogue, which an erase does not clean.
 
 import re
 
-from everlearn.memory.storage.schema import FORMAT_VERSION, SCHEMA, TABLES, added, has_table
+from everlearn.memory.storage.schema import FORMAT_VERSION, SCHEMA, TABLES, added_tables, has_table
 
 TYPES = {
     "INTEGER": "bigint",
@@ -136,7 +136,7 @@ def _columns(table: str) -> list[str]:
 
 def journal_upgrade_statements(version: int) -> list[str]:
     """Statements that upgrade a journal of an older format."""
-    statements = _with_postgres_types(added(version))
+    statements = _with_postgres_types(added_tables(version))
     columns = _content_columns(statements)
     if not has_table(version, "boxes"):
         statements.append("ALTER TABLE inbox ADD COLUMN region bytea NOT NULL DEFAULT ''")
