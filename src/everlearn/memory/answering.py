@@ -140,7 +140,7 @@ class Answering:
             self.refresh()
             assert self.calibrated is not None  # something was taught
             T = self.calibrated.temperature
-            x = taught.seen(example.vector)
+            x = taught.mapped(example.vector)
             best = int(taught.influence.scores(x).argmax())
             if name is not None and name not in taught.names:
                 raise journal.unknown_name_error(name)
