@@ -19,7 +19,7 @@ from everlearn.memory.answers import Answers
 from everlearn.memory.export.annotations import annotations_of
 from everlearn.memory.insight.evaluate import Evaluation, plot_confusion
 from everlearn.memory.insight.evaluate import evaluate as evaluate_files
-from everlearn.memory.insight.sorting import sorted_into
+from everlearn.memory.insight.sorting import sort_into_folders
 from everlearn.memory.model.serving import prepared_answers
 from everlearn.memory.words import counted
 from everlearn.persistence import replace_file
@@ -102,7 +102,7 @@ def ask(
     if table is not None:
         _write_csv(table, shown, results)
     if sort_into is not None:
-        copied = sorted_into(sort_into, zip(shown, results, strict=True))
+        copied = sort_into_folders(sort_into, zip(shown, results, strict=True))
         notify(f"copied {counted(copied, 'file')} into {sort_into}")
     if any(isinstance(found, Exception) for found in results):
         sys.exit(1)

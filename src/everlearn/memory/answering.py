@@ -16,9 +16,9 @@ from everlearn.memory.edits import unknowns
 from everlearn.memory.edits.unknowns import Group, UnknownImage
 from everlearn.memory.edits.writing import Kind, ensure_kinds, kind_of_vectors, require_alike
 from everlearn.memory.export.onnx_classifier import linear_head_model
-from everlearn.memory.export.onnx_pipeline import chain_model
+from everlearn.memory.export.onnx_pipeline import pipeline_model
 from everlearn.memory.insight.report import Report, report_on
-from everlearn.memory.insight.taught import TaughtMatrix, everything_taught
+from everlearn.memory.insight.taught import TaughtMatrix, taught_matrix
 from everlearn.memory.insight.why import Why, explain
 from everlearn.memory.model.calibrated import CalibratedModel, familiarity_of
 from everlearn.memory.model.classifiers import Standing, standings
@@ -115,10 +115,10 @@ class Answering:
 
     def _words(self) -> NameWords:
         def one(name: int) -> str:
-            return self._opened.read(lambda: self._opened.journal.word(name))
+            return self._opened.read(lambda: self._opened.journal.name_by_id(name))
 
         def every() -> dict[int, str]:
-            return self._opened.read(lambda: self._opened.journal.name_ids())
+            return self._opened.read(lambda: self._opened.journal.names_by_id())
 
         return NameWords(one, every)
 
@@ -153,10 +153,10 @@ class Answering:
             self.refresh()
             assert self.calibrated is not None  # something was taught
             T = self.calibrated.temperature
-            x = taught.seen(example.vector)
+            x = taught.mapped(example.vector)
             best = int(taught.influence.scores(x).argmax())
             if name is not None and name not in taught.names:
-                raise journal.never_taught(name)
+                raise journal.unknown_name_error(name)
             target = best if name is None else taught.names.index(name)
             boxes = {number: region.box for number, region in taught_boxes(journal).items()}
             teachings = [
@@ -232,7 +232,7 @@ class Answering:
                 "open it with its own embedder, or export without the embedder"
             )
         accept = self._opened.read(self.chosen_accept)
-        return chain_model(embedder, calibrated, names, accept)
+        return pipeline_model(embedder, calibrated, names, accept)
 
     def keep_unknowns(self, examples: Sequence[Example]) -> None:
         """Keep examples among the unknowns, each once."""
@@ -269,7 +269,7 @@ class Answering:
         if self.calibrated is None:
             return None
         mean = unit(unit(np.stack([one.example.vector for one in group])).mean(axis=0))
-        return self._opened.journal.word(self.calibrated.answer(mean).nearest)
+        return self._opened.journal.name_by_id(self.calibrated.answer(mean).nearest)
 
     def _likeness(self) -> float:
         """Cosine similarity above which unknown images are grouped."""
@@ -288,6 +288,6 @@ class Answering:
         stamp = self._opened.journal.db.stamp()
         if self._taught_matrix is None or self._taught_matrix[0] != stamp:
             self._taught_matrix = None  # freed before the next one is made
-            taught = everything_taught(self._opened.model(), self._opened.journal)
+            taught = taught_matrix(self._opened.model(), self._opened.journal)
             self._taught_matrix = stamp, taught
         return self._taught_matrix[1]

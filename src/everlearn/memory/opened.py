@@ -112,7 +112,7 @@ class OpenMemory:
                 try:
                     if self._old:
                         self._look_again()
-                    with self.journal.db.one_view():
+                    with self.journal.db.read_transaction():
                         self._require_intact()
                         result = action()
                 except CannotReadNow:
@@ -121,13 +121,13 @@ class OpenMemory:
                     self._old = True
                     time.sleep(look * PAUSE_SECONDS)
                 except (DamagedJournal, CannotRead):
-                    if self._old or not self.journal.db.moved_on():
+                    if self._old or not self.journal.db.changed_since_opening():
                         raise
                     self._old = True
                 except SnapshotVanished:
                     continue
                 else:
-                    self._old = self.journal.db.moved_on()
+                    self._old = self.journal.db.changed_since_opening()
                     if not self._old:
                         return result
             raise CannotRead(f"{self.path} changes too fast to be read; try again")
@@ -135,7 +135,11 @@ class OpenMemory:
     def stamp(self) -> tuple[int, int] | None:
         """A value that differs after every change; ``None`` if changes cannot be detected."""
         try:
-            return None if self._old or self.journal.db.moved_on() else self.journal.db.stamp()
+            return (
+                None
+                if self._old or self.journal.db.changed_since_opening()
+                else self.journal.db.stamp()
+            )
         except CannotReadNow:
             return None
 
@@ -221,7 +225,7 @@ class OpenMemory:
                     self.finish_erase(wait=True)
                     if not self.history.broken():
                         self.snapshot(at_least=1, prepare=self._calibrate)
-                        with self.journal.db.one_view():
+                        with self.journal.db.read_transaction():
                             self._leave_prepared()
                     self._tidy()
             except CannotReach as error:
@@ -235,9 +239,9 @@ class OpenMemory:
         if prepare is None and 0 <= self.journal.last_position - self._snapshot_at < at_least:
             return
         try:
-            with self.storage.caches.making(now=prepare is not None) as mine:
+            with self.storage.caches.snapshot_lock(now=prepare is not None) as mine:
                 if mine:
-                    with self.journal.db.one_view():
+                    with self.journal.db.read_transaction():
                         self.history.snapshot(at_least=at_least, prepare=prepare)
                         self._snapshot_at = self.history.snapshot_at
         except (CannotReach, CannotReadNow, NotAllowed) as error:

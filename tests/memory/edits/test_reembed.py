@@ -25,7 +25,7 @@ from everlearn.errors import (
 from everlearn.images.embedders import Pixels
 from everlearn.memory.edits.reembed import Reembedded, _serialised
 from everlearn.memory.edits.writing import COLUMNS
-from everlearn.memory.storage.rows import content_of, row_checksum
+from everlearn.memory.storage.rows import content_digest, row_checksum
 from everlearn.regions.boxes import Box
 from everlearn.regions.region_embedder import Region
 
@@ -293,7 +293,7 @@ def forge_nan_with_checksum(db):
     """As a whole: only the numbers themselves give it away."""
     (path,) = [row[2] for row in db.execute("PRAGMA database_list")]
     for (digest,) in db.execute("SELECT digest FROM vectors").fetchall():
-        own = row_checksum(Path(path).name, digest, content_of(entry(np.nan)))
+        own = row_checksum(Path(path).name, digest, content_digest(entry(np.nan)))
         row = entry(np.nan), own, digest
         db.execute("UPDATE vectors SET vector = ?, seal = ? WHERE digest = ?", row)
 

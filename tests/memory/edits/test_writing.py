@@ -65,7 +65,7 @@ def test_nothing_is_renamed_to_a_word_of_answers(memory, word):
 
 def test_a_reserved_name_of_an_older_version_can_be_renamed_and_forgotten(memory):
     with memory._opened.one_change() as journal:
-        journal.call(journal.find_name("Purple Finch"), "unknown")
+        journal.set_name(journal.id_of_name("Purple Finch"), "unknown")
     assert memory.rename("unknown", "Wren") == "Wren"
     assert list(memory.names()) == ["Wren"]
 
@@ -115,5 +115,5 @@ def test_a_new_name_is_compared_inside_the_database(memory, monkeypatch):
         raise AssertionError("with many names this takes longer than teaching")
 
     monkeypatch.setattr(Journal, "names", reads_all_names)
-    monkeypatch.setattr(Journal, "name_ids", reads_all_names)
+    monkeypatch.setattr(Journal, "names_by_id", reads_all_names)
     assert memory.teach([0.0, 1.0], "Wren")

@@ -56,7 +56,7 @@ def undo_reembed(caches: Caches, journal: Journal) -> operations.Change:
     with tempfile.TemporaryDirectory(prefix="everlearn-") as folder:
         (Path(folder) / FILE).write_bytes(data)
         with contextlib.closing(FolderStorage(Path(folder)).open(write=False)) as before:
-            with before.one_view():
+            with before.read_transaction():
                 require_intact(Journal(before))
                 if Journal(before).last_operation >= change.id:
                     raise NothingToUndo(f"{_name(change.id)} is not the journal before the change")

@@ -32,7 +32,7 @@ from everlearn.memory.edits.reembed import (
 from everlearn.memory.edits.relocating import Relocation, relocate
 from everlearn.memory.edits.unknowns import UnknownImage, find_group, nearest_names
 from everlearn.memory.edits.writing import Spelling, TeachingWriter, begin, in_parts, require_group
-from everlearn.memory.insight.verify import completed
+from everlearn.memory.insight.verify import complete_receipt
 from everlearn.memory.model.strictness import ACCEPT, require_accept
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
@@ -125,7 +125,7 @@ class Editor:
         with self._opened.one_change() as journal:
             found = selection.found(journal, self.intake, forgotten=False)
             tally = journal.tally(found)
-            journal.take_back(begin(journal, "forget"), found)
+            journal.stop_counting(begin(journal, "forget"), found)
             journal.db.record_event("forgotten", count=len(found), names=tally)
         return Forgotten(len(found), tally)
 
@@ -151,11 +151,11 @@ class Editor:
                 resembling = [number for number, name in nearest.items() if name in erased_names]
                 removed = erasing.erase(journal, found, resembling)
                 journal.db.record_event("erased", count=len(found), names={})
-                digests = receipts.keyed(journal, receipts.gone(journal, traces))
+                digests = receipts.keyed_digests(journal, receipts.not_shared(journal, traces))
             opened.history.drop()
             opened.finish_erase(wait=True)
             after = opened.read(lambda: opened.model().digest())
-            receipt = receipts.receipt(
+            receipt = receipts.make_receipt(
                 journal,
                 found,
                 digests,
@@ -210,7 +210,7 @@ class Editor:
                 f"{here.mode!r}; change one of them: everlearn reembed --regions, in Python "
                 "reembed(regions=...)"
             )
-        with here.changing() as journal, there.journal.db.one_view():
+        with here.changing() as journal, there.journal.db.read_transaction():
             require_intact(there.journal)
             merged = merge(journal, there.journal, self._snapshot, group)
         if conflicts == "there" and merged.conflicts:
@@ -235,7 +235,7 @@ class Editor:
 
     def parts(self, place: Path, most_bytes: int) -> Iterator[Path]:
         """Write everything a merge needs below a folder, as journals of about ``most_bytes``."""
-        with self._opened.guard, self._opened.journal.db.one_view():
+        with self._opened.guard, self._opened.journal.db.read_transaction():
             yield from parts(self._opened.journal, place, most_bytes)
 
     def counting(self) -> set[tuple[bytes, str]]:
@@ -331,7 +331,7 @@ class Editor:
     def complete_receipt(self, receipt: Path) -> list[str]:
         with self._opened.changing():
             self._opened.finish_erase(wait=True)
-            return completed(self._opened.history, receipt)
+            return complete_receipt(self._opened.history, receipt)
 
     def name_unknowns(self, groups: Groups, group: int, name: str) -> int:
         """Teach a group of kept unknown images; ``groups`` lists them inside the change."""
@@ -363,7 +363,7 @@ def _found_in_history(selection: TeachingSelection, journal: Journal, intake: In
     Empty for a name that no teaching has and only the history contains; an erase removes it.
     """
     word = selection.name if selection.name is not None else selection.what
-    if isinstance(word, str) and journal.only_remembered(word):
+    if isinstance(word, str) and journal.is_in_history_only(word):
         return []
     return selection.found(journal, intake, forgotten=True)
 

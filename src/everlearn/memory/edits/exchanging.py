@@ -20,7 +20,7 @@ from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.sqlite.database import FILE
 from everlearn.memory.storage.sqlite.folder import FolderStorage
-from everlearn.memory.storage.tombstones import Pair, Tombstones, adopt, counting
+from everlearn.memory.storage.tombstones import Pair, Tombstones, copy_tombstones, counting
 
 # Size of a row without its vector and pictures.
 ROW_BYTES = 2_000
@@ -83,8 +83,8 @@ def _written(
                 (gone,) = journal.add_many(begin(journal, "teach"), [(name, no_vector)])
                 operation = begin(journal, "forget")
                 keep_operation(journal, (operation, "forget", when, 0, 0, None, None))
-                journal.take_back(operation, [gone])
+                journal.stop_counting(operation, [gone])
             if buried is not None:
-                adopt(journal, buried.erased)
+                copy_tombstones(journal, buried.erased)
         db.tidy()
     return folder / FILE

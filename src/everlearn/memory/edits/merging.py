@@ -20,8 +20,8 @@ from everlearn.memory.edits.writing import (
     in_parts,
 )
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.rows import Example, Sameness
-from everlearn.memory.storage.tombstones import Pair, Tombstones, adopt, counting
+from everlearn.memory.storage.rows import Example, ImageAndBox
+from everlearn.memory.storage.tombstones import Pair, Tombstones, copy_tombstones, counting
 from everlearn.memory.words import counted, teachings
 from everlearn.regions.boxes import Box
 
@@ -167,7 +167,7 @@ class _Sides:
             elif pair not in self._ours or example.region is not None:
                 yield pair[1], replace(example, taught_at=self._theirs[pair])
 
-    def names_there(self, examples: Iterable[Sameness]) -> dict[Sameness, set[str]]:
+    def names_there(self, examples: Iterable[ImageAndBox]) -> dict[ImageAndBox, set[str]]:
         """The names of pictures, or boxes in them, that count there."""
         found = self._other.counting_names(examples)
         return {same: {self._spelled_here[n] for n in names} for same, names in found.items()}
@@ -216,9 +216,9 @@ def merge(
                 journal, "merge", group
             )
             tally = journal.tally(forgotten)
-            journal.take_back(int(operation[0]), forgotten)
+            journal.stop_counting(int(operation[0]), forgotten)
             journal.db.record_event("forgotten", count=len(forgotten), names=tally)
-        adopt(journal, sides.buried_there.erased)
+        copy_tombstones(journal, sides.buried_there.erased)
     return Merged(
         taught,
         forgotten=len(forgotten),
@@ -259,16 +259,16 @@ def take_names_there(journal: Journal, conflicts: Iterable[Conflict]) -> bool:
     a transaction.
     """
     several = False
-    settled = set[Sameness]()
+    settled = set[ImageAndBox]()
     operation = begin(journal, "correct")
     for conflict in conflicts:
         same = conflict.digest, conflict.box
         several = several or same in settled
-        teachings = [] if same in settled else journal.same(same)
+        teachings = [] if same in settled else journal.find_same(same)
         settled.add(same)
         if teachings:  # otherwise another process has forgotten it
             before = journal.tally(teachings)
-            journal.take_back(operation, teachings[1:])
+            journal.stop_counting(operation, teachings[1:])
             journal.move(operation, teachings[:1], conflict.there)
             journal.db.record_event("corrected", name=conflict.there, moved_from=list(before))
     return several

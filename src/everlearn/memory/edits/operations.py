@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from everlearn.errors import ChangedMeanwhile, InvalidInput, NothingToUndo
 from everlearn.memory.edits.unknowns import SET_ASIDE, UnknownImage, set_states, with_image
 from everlearn.memory.edits.writing import COLUMNS, begin, keep_operation
-from everlearn.memory.storage.journal import EVERY_ROW, Journal
-from everlearn.memory.storage.rows import ABOUT_UNKNOWNS, states_as_text, states_in
+from everlearn.memory.storage.journal import NO_LIMIT, Journal
+from everlearn.memory.storage.rows import ABOUT_UNKNOWNS, format_states, parse_states
 from everlearn.memory.words import counted, listed
 
 ERASE = "erase"
@@ -76,17 +76,17 @@ class Change:
 def rename(journal: Journal, old: str, new: str) -> None:
     """Rename a name; if the new name exists, the two are merged."""
     teachings = journal.find(name=old)
-    named = journal.find_name(old)
+    named = journal.id_of_name(old)
     if named is None or not teachings:
-        raise journal.never_taught(old)
+        raise journal.unknown_name_error(old)
     if old == new:
         raise InvalidInput(f"{old!r} already has that name")
     operation = begin(journal, "rename")
     journal.db.record_event("renamed", old=old, new=new)
-    if journal.find_name(new) is not None:
+    if journal.id_of_name(new) is not None:
         journal.move(operation, teachings, new)
         return
-    journal.call(named, new)
+    journal.set_name(named, new)
     row = journal.db.row(f"SELECT {COLUMNS} FROM operations WHERE id = ?", operation)
     keep_operation(journal, (*row[:5], named, old))
 
@@ -95,7 +95,7 @@ def name_unknowns(journal: Journal, group: list[UnknownImage], name: str) -> int
     """Teach a group of unknown images; returns how many were new. Inside a transaction."""
     operation = _set_aside(journal, "name", group)
     examples = [with_image(journal, one) for one in group]
-    new = [(name, example) for example in examples if not journal.same(example.same_as, name)]
+    new = [(name, example) for example in examples if not journal.find_same(example.same_as, name)]
     journal.add_many(operation, new)
     journal.db.record_event("named", name=name, count=len(new))
     return len(new)
@@ -122,7 +122,7 @@ def _set_states(journal: Journal, kind: str, states: dict[int, int]) -> int:
     """Change states of unknown images; returns the operation, which has the earlier states."""
     operation = begin(journal, kind)
     row = journal.db.row(f"SELECT {COLUMNS} FROM operations WHERE id = ?", operation)
-    keep_operation(journal, (*row[:6], states_as_text(set_states(journal, states))))
+    keep_operation(journal, (*row[:6], format_states(set_states(journal, states))))
     return operation
 
 
@@ -189,7 +189,7 @@ def history(journal: Journal, limit: int | None) -> list[Change]:
     """Operations, latest first."""
     rows = journal.db.rows(
         f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT ?",
-        EVERY_ROW if limit is None else limit,
+        NO_LIMIT if limit is None else limit,
     )
     return [_change(journal, row) for row in rows]
 
@@ -198,13 +198,13 @@ def _reverse(journal: Journal, row: Row) -> Change:
     """Undo an operation, or redo it if it is undone."""
     operation, kind, done_at, turns, dropped, named, called = row
     if named is not None:
-        word = journal.word(named)
-        journal.call(named, called)
+        word = journal.name_by_id(named)
+        journal.set_name(named, called)
         called = word
     if kind in ABOUT_UNKNOWNS:
-        called = states_as_text(set_states(journal, states_in(called)))
+        called = format_states(set_states(journal, parse_states(called)))
     for teaching, entered_as, sign in _latest_entries(journal, operation, turns):
-        journal.enter(operation, teaching, entered_as, -sign)
+        journal.append_entry(operation, teaching, entered_as, -sign)
     after = operation, kind, done_at, turns + 1, dropped, named, called
     keep_operation(journal, after)
     done = _change(journal, after)
@@ -229,10 +229,10 @@ def _change(journal: Journal, row: Row) -> Change:
         return Change(operation, kind, int(first), tuple(left_out), done_at, False)
     if named is not None:
         count = journal.db.value("SELECT COUNT(*) FROM teachings WHERE name = ?", named)
-        words = called, journal.word(named)
+        words = called, journal.name_by_id(named)
         return Change(operation, kind, count, words[::-1] if undone else words, done_at, undone)
     if kind in ("ignore", "drop"):
-        return Change(operation, kind, len(states_in(called)), (), done_at, undone)
+        return Change(operation, kind, len(parse_states(called)), (), done_at, undone)
     query = (
         "SELECT DISTINCT names.name FROM log JOIN names ON names.id = log.name "
         "WHERE operation = ? ORDER BY names.name"

@@ -33,19 +33,19 @@ from everlearn.memory.model.head import mapped_features, unit
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import (
-    keep_box,
-    keep_proposals,
     packed,
     taught_boxes,
     unpacked,
+    write_box,
+    write_proposals,
 )
 from everlearn.memory.storage.rows import (
     BEGINNING,
     PictureProposals,
     TaughtBox,
-    content_of,
+    content_digest,
     given_box,
-    linked,
+    next_chain,
     row_checksum,
 )
 from everlearn.memory.storage.schema import PICTURES
@@ -209,7 +209,7 @@ def replace_vectors(
         journal.db.run(f"DELETE FROM {table}")
     for table in ("thumbnails", "images"):
         journal.db.run_many(f"DELETE FROM {table} WHERE teaching = ?", gone)
-    contents = {number: content_of(new.vector) for number, new in reembedded.items()}
+    contents = {number: content_digest(new.vector) for number, new in reembedded.items()}
     counting = _write_log(journal, [entry for entry in log if entry[1] in reembedded], contents)
     journal.set_fact("embedder", embedder.name)
     journal.set_fact("n_features", str(embedder.n_features))
@@ -240,11 +240,11 @@ def _replace_parts(
     pictures &= ~PICTURES["boxes"]
     if new.region is not None:
         pictures |= PICTURES["boxes"]
-        keep_box(journal, number, new.region)
+        write_box(journal, number, new.region)
     if new.proposals is not None:
-        keep_proposals(journal, digest, new.proposals)
+        write_proposals(journal, digest, new.proposals)
     if new.thumbnail and pictures & PICTURES["thumbnails"]:
-        own = row_checksum("thumbnails", number, content_of(new.thumbnail))
+        own = row_checksum("thumbnails", number, content_digest(new.thumbnail))
         row = number, new.thumbnail, own
         journal.db.replace("thumbnails", *row)
     return pictures
@@ -380,7 +380,7 @@ def _write_log(
     chain, rows, counting = BEGINNING, [], {}
     for position, (operation, teaching, name, sign) in enumerate(entries, start=1):
         entry = position, operation, teaching, name, sign
-        chain = linked(chain, *entry, contents[teaching])
+        chain = next_chain(chain, *entry, contents[teaching])
         rows.append((*entry, chain))
         if sign > 0:
             counting[teaching] = position

@@ -22,17 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.arrays import Array
-from everlearn.errors import DamagedJournal, InvalidInput
+from everlearn.errors import InvalidInput
 from everlearn.memory.model.calibrated import familiarity_of
 from everlearn.memory.model.head import unit
 from everlearn.memory.model.model import Model
+from everlearn.memory.storage.interface import damaged_journal
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import with_box, without_box
 from everlearn.memory.storage.rows import (
     Example,
     TaughtBox,
-    as_kept,
-    content_of,
+    as_stored,
+    content_digest,
     given_box,
     row_checksum,
 )
@@ -102,7 +103,7 @@ def remember(journal: Journal, example: Example) -> None:
     number = max(used, int(journal.db.value("SELECT MAX(id) FROM strangers") or 0)) + 1
     _keep(journal, number, time.time(), FREE, example)
     if example.image:
-        own = row_checksum("stranger_images", number, content_of(example.image))
+        own = row_checksum("stranger_images", number, content_digest(example.image))
         journal.db.replace("stranger_images", number, example.image, own)
 
 
@@ -120,10 +121,10 @@ def every_row(journal: Journal) -> list[UnknownImage]:
     ):
         blobs = all(isinstance(value, bytes) for value in (digest, jpeg, vector))
         if not blobs or own != _checksum(number, when, source, digest, ignored, jpeg, vector):
-            raise _damaged(journal, "an unknown image was altered")
+            raise damaged_journal(journal.db, "an unknown image was altered")
         x = np.frombuffer(vector, dtype="<f4") if len(vector) == 4 * journal.n_features else None
         if x is None or not np.isfinite(x).all() or not isinstance(source, str):
-            raise _damaged(journal, "an unknown image is not valid")
+            raise damaged_journal(journal.db, "an unknown image is not valid")
         source, box = without_box(source)
         region = None if box is None else TaughtBox(box, found=False)
         example = Example(x, source, digest, jpeg, embedder, region=region)
@@ -140,9 +141,9 @@ def with_image(journal: Journal, one: UnknownImage) -> Example:
         return one.example
     file, own = row
     if not isinstance(file, bytes) or own != row_checksum(
-        "stranger_images", one.id, content_of(file)
+        "stranger_images", one.id, content_digest(file)
     ):
-        raise _damaged(journal, "the file of an unknown image was altered")
+        raise damaged_journal(journal.db, "the file of an unknown image was altered")
     return replace(one.example, image=file)
 
 
@@ -152,7 +153,7 @@ def require_unknowns(journal: Journal) -> None:
         with_image(journal, one)
     query = "SELECT 1 FROM stranger_images WHERE stranger NOT IN (SELECT id FROM strangers) LIMIT 1"
     if journal.db.has_table("stranger_images") and journal.db.row(query) is not None:
-        raise _damaged(journal, "there is a file of an unknown image that does not exist")
+        raise damaged_journal(journal.db, "there is a file of an unknown image that does not exist")
 
 
 def thumbnail_of(journal: Journal, number: int) -> bytes | None:
@@ -161,7 +162,7 @@ def thumbnail_of(journal: Journal, number: int) -> bytes | None:
     if row is None:
         return None
     if row[-1] != _checksum(*row[:-1]):
-        raise _damaged(journal, "an unknown image was altered")
+        raise damaged_journal(journal.db, "an unknown image was altered")
     return bytes(row[5]) or None
 
 
@@ -223,7 +224,7 @@ def nearest_names(model: Model, journal: Journal) -> dict[int, str]:
         return {}
     directions, known = familiarity_of(model).directions, model.means.classes_
     nearest = (unit(np.stack([one.example.vector for one in found])) @ directions.T).argmax(axis=1)
-    words = journal.name_ids()
+    words = journal.names_by_id()
     return {
         one.id: words[int(known[index])] for one, index in zip(found, nearest.tolist(), strict=True)
     }
@@ -304,7 +305,7 @@ def _keep(journal: Journal, number: int, when: float, ignored: int, example: Exa
     row = (
         number,
         when,
-        with_box(as_kept(example.source), given_box(example.region)),
+        with_box(as_stored(example.source), given_box(example.region)),
         example.digest,
         ignored,
         example.thumbnail,
@@ -316,11 +317,5 @@ def _keep(journal: Journal, number: int, when: float, ignored: int, example: Exa
 def _checksum(
     number: int, when: float, source: str, digest: bytes, ignored: int, jpeg: bytes, vector: bytes
 ) -> bytes:
-    pictures = content_of(jpeg), content_of(vector)
+    pictures = content_digest(jpeg), content_digest(vector)
     return row_checksum("strangers", number, when, source, digest, ignored, *pictures)
-
-
-def _damaged(journal: Journal, what: str) -> DamagedJournal:
-    return DamagedJournal(
-        f"{journal.db.location} is damaged: {what}; restore it from a backup (everlearn restore)"
-    )

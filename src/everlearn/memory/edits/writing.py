@@ -303,7 +303,7 @@ class Spelling:
         inbox = self._journal.db.inbox
         if inbox is None:
             return self._spelled(name)
-        return str(inbox.persistently(lambda: self._spelled(name)))
+        return str(inbox.with_retries(lambda: self._spelled(name)))
 
     def _spelled(self, name: str) -> str:
         if name in self._stored or self._is_stored(name):
@@ -323,9 +323,9 @@ class Spelling:
         """Whether a name is stored; with the second lookup, all names are read if they are few."""
         self._n_lookups += 1
         if self._n_lookups == 2 and self._journal.n_names <= FEW_NAMES:
-            self._stored.update(self._journal.name_ids().values())
+            self._stored.update(self._journal.names_by_id().values())
             self._has_all_stored = True
-        if not self._has_all_stored and self._journal.find_name(name) is not None:
+        if not self._has_all_stored and self._journal.id_of_name(name) is not None:
             self._stored.add(name)
         return name in self._stored
 

@@ -4,7 +4,6 @@ import io
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
@@ -21,6 +20,7 @@ def measure(n_images: int, *, progress: Callable[[], None] = lambda: None) -> di
     Parameters
     ----------
     n_images : int
+        Number of pictures taught, at least 1.
     progress : callable
         Called once for every image taught.
     """
@@ -42,7 +42,7 @@ def measure(n_images: int, *, progress: Callable[[], None] = lambda: None) -> di
         results["teach one vector, on disk, ms"] = 1e3 * _once(
             lambda x: memory.teach(x, "name 0"), vector[::-1]
         )
-        results["size on disk, bytes per image"] = _size(Path(folder)) / n_images
+        results["size on disk, bytes per image"] = memory.info()["bytes"] / n_images
     return results
 
 
@@ -60,7 +60,7 @@ def _pictures(count: int) -> list[bytes]:
 
 
 def _seconds(function: Callable[..., object], argument: object, rounds: int = 5) -> float:
-    """The fastest of several rounds."""
+    """Seconds of the fastest of several calls."""
     return min(_once(function, argument) for _ in range(rounds))
 
 
@@ -68,7 +68,3 @@ def _once(function: Callable[..., object], argument: object) -> float:
     start = time.perf_counter()
     function(argument)
     return time.perf_counter() - start
-
-
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.iterdir())

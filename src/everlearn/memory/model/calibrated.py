@@ -232,7 +232,7 @@ def _are_scores(scores: Any, nearest: Any) -> bool:
 def _nothing_forgotten(model: Model, journal: Journal, position: int) -> bool:
     """Whether nothing was forgotten after a position; reads no log entry twice."""
     start = max(position, model.nothing_forgotten_until)
-    if journal.taken_back_after(start):
+    if journal.has_negative_entry_after(start):
         return False
     model.nothing_forgotten_until = model.position
     return True

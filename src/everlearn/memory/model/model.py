@@ -151,7 +151,7 @@ class Model:
             self.chain = journal.chain_at(through) or b""
             return
         forgets = Promise.FORGET in self.classifier.promises
-        if not forgets and self.position and journal.taken_back_after(self.position):
+        if not forgets and self.position and journal.has_negative_entry_after(self.position):
             self._states = [Learned(clone(self.classifier))] * len(STEPS)
         self._advance(journal, 0, through // WINDOW * WINDOW)
         if Promise.BATCH_IS_LOOP in self.classifier.promises:

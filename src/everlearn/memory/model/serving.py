@@ -156,14 +156,14 @@ def prepared_answers(path: Any, network: str | None = None) -> PreparedAnswers |
         if not storage.caches.names(PREFIX):
             return None
         with contextlib.closing(Journal(storage.open(write=False))) as journal:
-            with journal.db.one_view():
+            with journal.db.read_transaction():
                 require_intact(journal)
                 head = read_head(storage.caches, journal)
-                names, kind = journal.name_ids(), kind_of_vectors(journal)
+                names, kind = journal.names_by_id(), kind_of_vectors(journal)
                 mode = journal.fact("regions") or "whole"
                 accept = accept_of(journal)
                 ignored = journal.db.value("SELECT 1 FROM strangers WHERE ignored > 0 LIMIT 1")
-            if head is None or ignored is not None or journal.db.moved_on():
+            if head is None or ignored is not None or journal.db.changed_since_opening():
                 return None
     except EverlearnError:
         return None
