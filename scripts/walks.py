@@ -94,8 +94,9 @@ def lda(recorder: Recorder, _: Path) -> None:
     """One example through streaming LDA: `learn_one`, then `predict_one`"""
     from everlearn import StreamingLDA
 
-    X = np.random.default_rng(0).normal(size=(40, 8))
-    learner = StreamingLDA().fit(X, np.arange(40) % 4)
+    # Enough examples that the next ridge is not being prepared, as in most calls of a stream.
+    X = np.random.default_rng(0).normal(size=(400, 8))
+    learner = StreamingLDA().fit(X, np.arange(400) % 4)
     learner.learn_one(X[0], 1).predict_one(X[0])
     with recorder:
         learner.learn_one(X[1], 2)
