@@ -1,4 +1,4 @@
-"""Following things over frames: tracks, events, views to teach, and the commands."""
+"""Following things over frames: tracks, events, views that can be taught, and the commands."""
 
 import json
 from contextlib import contextmanager, suppress
@@ -54,7 +54,7 @@ def test_things_keep_their_tracks_and_emit_one_event(memory) -> None:
 def test_a_track_is_taught_from_different_frames(memory) -> None:
     last = list(memory.follow([scene(71, ("green", 40, 40))] * 6))[-1]
     (thing,) = [t for t in last.things if t.box == pytest.approx((1 / 3, 1 / 3, 2 / 3, 2 / 3))]
-    # Six frames that are the same are one view.
+    # Six equal frames are one view.
     assert len(thing.views) == 1
     summary = memory.teach_many([(view, "green") for view in thing.views])
     assert summary.taught == 1
