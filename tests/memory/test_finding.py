@@ -259,9 +259,10 @@ def test_before_anything_is_taught_everything_is_unknown(memory) -> None:
 
 
 def test_the_number_of_boxes_is_limited(memory) -> None:
-    for most in (0, 10_000, -1):
-        with pytest.raises(InvalidInput):
+    for most in (0, 10_000, -1, 2.5, "3", None):
+        with pytest.raises(InvalidInput, match="most must be a number of boxes"):
             memory.find(scene(1), most=most)
+    assert len(memory.find(scene(1), most=np.int64(3))) <= 3
 
 
 def test_a_classifier_without_second_moments_raises_a_named_error(tmp_path) -> None:

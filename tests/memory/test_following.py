@@ -73,8 +73,8 @@ def test_motion_replaces_the_proposer(memory, monkeypatch) -> None:
 
 
 def test_bad_numbers_raise_a_named_error(memory, tmp_path) -> None:
-    for wrong in ({"most": 0}, {"patience": -1}):
-        with pytest.raises(InvalidInput):
+    for wrong in ({"most": 0}, {"most": None}, {"patience": -1}, {"patience": None}):
+        with pytest.raises(InvalidInput, match=next(iter(wrong))):
             memory.follow([], **wrong)
     with pytest.raises(EverlearnError):
         list(memory.follow(tmp_path / "missing.mp4"))
