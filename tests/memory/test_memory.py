@@ -36,7 +36,7 @@ from everlearn.errors import (
 from everlearn.images.embedders import Pixels
 from everlearn.memory.model.classifiers import default_classifier
 from everlearn.memory.model.head import unit
-from tests.memory.conftest import same_bits, seen, state_of
+from tests.memory.conftest import mapped, same_bits, state_of
 from tests.memory.oracles import PlainMemory
 
 
@@ -48,13 +48,13 @@ def test_it_answers_like_its_classifier_taught_directly(tmp_path, clusters):
     X, names = clusters()
     with Memory(tmp_path) as memory:
         memory.teach_many(zip(X, names, strict=True))
-        reference = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(seen(X), names)
+        reference = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(mapped(X), names)
         others = clusters()[0]
-        assert answers_of(memory, others) == reference.predict(seen(others)).tolist()
+        assert answers_of(memory, others) == reference.predict(mapped(others)).tolist()
         asked = memory.ask(others[0], top=None)
         assert [answer.name for answer in asked] == [
             reference.classes_[i]
-            for i in np.argsort(-reference.decision_function(seen(others[:1]))[0])
+            for i in np.argsort(-reference.decision_function(mapped(others[:1]))[0])
         ]
         assert sum(answer.probability for answer in asked) == pytest.approx(1.0)
         assert len(memory.ask(others[0], top=2)) == 2
@@ -235,8 +235,8 @@ def test_renaming_to_an_existing_name_merges_them(tmp_path, clusters):
         memory.rename("class 0", "class 1")
         assert memory.names()["class 1"].count == 12
         together = ["class 1" if name == "class 0" else name for name in names]
-        reference = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(seen(X), together)
-        assert answers_of(memory, X) == reference.predict(seen(X)).tolist()
+        reference = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(mapped(X), together)
+        assert answers_of(memory, X) == reference.predict(mapped(X)).tolist()
         assert memory.undo().kind == "rename"
         assert memory.names()["class 0"].count == 6
 
@@ -359,12 +359,14 @@ def test_an_unreadable_image_does_not_stop_the_others(tmp_path):
     good, bad = tmp_path / "good.png", tmp_path / "bad.png"
     good.write_bytes(saved(photograph(30), "PNG"))
     bad.write_bytes(b"no image")
-    told = []
+    outcomes = []
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
-        summary = memory.teach_many([(bad, "x"), (good, "x"), (good, "x")], acknowledge=told.append)
+        summary = memory.teach_many(
+            [(bad, "x"), (good, "x"), (good, "x")], acknowledge=outcomes.append
+        )
         assert (summary.taught, summary.repeated, summary.unreadable) == (1, 1, 1)
-        assert [outcome.taught for outcome in told] == [False, True, False]
-        assert "bad.png" in str(told[0].error)
+        assert [outcome.taught for outcome in outcomes] == [False, True, False]
+        assert "bad.png" in str(outcomes[0].error)
         answers = list(memory.ask_many([good, bad]))
         assert answers[0][0].name == "x"
         assert isinstance(answers[1], InvalidInput)
@@ -483,7 +485,7 @@ def test_a_reader_sees_later_teachings(tmp_path, clusters):
 
 
 def test_photographs(tmp_path, photographs):
-    """With five photographs a class the others are named; nothing here is tuned on them."""
+    """With five photographs per class the others are recognised; nothing was tuned on them."""
     with Memory(tmp_path) as memory:
         taught = sorted(photographs.glob("[c-e]*/image_000[1-5].jpg"))
         memory.teach_many((path, path.parent.name) for path in taught)

@@ -107,7 +107,7 @@ class Finding:
         remember: bool = False,
     ) -> list[Thing]:
         """Things, most confident first; ``everything`` includes apparent background."""
-        if not 1 <= most <= MOST_BOXES:
+        if not isinstance(most, (int, np.integer)) or not 1 <= most <= MOST_BOXES:
             raise InvalidInput(
                 f"most must be a number of boxes from 1 to {MOST_BOXES}, not {most!r}"
             )

@@ -57,7 +57,7 @@ from everlearn.memory.storage.interface import EventLog
 from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.rows import Example, NameRecord, Teaching
-from everlearn.memory.words import require_count, require_text
+from everlearn.memory.words import require_count, require_count_or_none, require_text
 from everlearn.persistence import replace_file
 from everlearn.regions.proposals import FEW, MOST
 from everlearn.regions.region_embedder import Mode, Region
@@ -358,7 +358,7 @@ class Memory:
 
     def history(self, limit: int | None = None) -> list[Change]:
         """The operations, latest first."""
-        require_count("limit", limit)
+        require_count_or_none("limit", limit)
         return self._opened.read(lambda: operations.history(self._opened.journal, limit))
 
     # Exchange with another Memory.
@@ -507,8 +507,8 @@ class Memory:
             Wait until everything up to this position (see :attr:`position`) is included, at most
             ten seconds; then ``NotSeenYet`` is raised.
         """
-        require_count("top", top, least=1)
-        require_count("after", after)
+        require_count_or_none("top", top, least=1)
+        require_count_or_none("after", after)
         if after is not None:
             self._answering.wait_for(after, AFTER_SECONDS)
         if where and box is None:
@@ -519,7 +519,7 @@ class Memory:
         self, examples: Iterable[Any], *, top: int | None = 5, remember: bool = False
     ) -> Iterator[Answers | Exception]:
         """Answers for many examples, using every core; errors for unreadable ones."""
-        require_count("top", top, least=1)
+        require_count_or_none("top", top, least=1)
         for _, found in self._intake.many((example, "") for example in examples):
             if isinstance(found, Example):
                 yield self._answered(found, top, remember)
@@ -539,7 +539,7 @@ class Memory:
         the strongest effect.
         """
         require_text("name", name)
-        require_count("top", top)
+        require_count_or_none("top", top)
         return self._answering.why(self._intake.one(_part(example, box)), name, top)
 
     def report(self, progress: Callable[[int, int], None] | None = None) -> Report:
@@ -607,7 +607,7 @@ class Memory:
         remember : bool, default=False
             Keep every unknown thing, with its box, among the :meth:`unknowns`.
         """
-        require_count("top", top, least=1)
+        require_count_or_none("top", top, least=1)
         return self._finding.find(
             image, top=top, most=most, everything=everything, remember=remember
         )
@@ -662,8 +662,9 @@ class Memory:
     def ask_stream(self, frames: Iterable[Any], *, window: int = FRAMES) -> Iterator[Answers]:
         """Answers to successive frames of one camera; ``answers.steady`` combines them.
 
-        ``window`` is about how many frames vote.
+        ``window`` is approximately the number of frames that vote.
         """
+        require_count("window", window, least=1)
         session = Session(window)
         for frame in frames:
             answers = self.ask(frame)
@@ -749,7 +750,7 @@ class Memory:
         latest taught first.
         """
         require_text("containing", containing)
-        require_count("limit", limit)
+        require_count_or_none("limit", limit)
         require_count("offset", offset)
         return self._opened.read(
             lambda: self._opened.journal.names(
@@ -762,7 +763,7 @@ class Memory:
     ) -> list[Teaching]:
         """Current teachings in the order they were taught: all of them, or those of one name."""
         require_text("name", name)
-        require_count("limit", limit)
+        require_count_or_none("limit", limit)
         require_count("offset", offset)
         return self._opened.read(lambda: self._opened.journal.teachings(name, limit, offset))
 

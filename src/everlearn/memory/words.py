@@ -30,8 +30,13 @@ def require_text(name: str, value: object) -> None:
         raise WrongKind(f"{name} is a string, not {value!r:.100}")
 
 
-def require_count(name: str, value: int | None, *, least: int = 0) -> None:
-    """Require an integer of at least ``least``, or ``None``."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and not (whole and least <= value < 1 << 63):
+def require_count(name: str, value: object, *, least: int = 0) -> None:
+    """Require an integer of at least ``least`` that a database can store."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 1 << 63:
         raise InvalidInput(f"{name} is a whole number of at least {least}, not {value!r}")
+
+
+def require_count_or_none(name: str, value: object, *, least: int = 0) -> None:
+    """As :func:`require_count`; ``None`` stands for no limit."""
+    if value is not None:
+        require_count(name, value, least=least)

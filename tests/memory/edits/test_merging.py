@@ -1,4 +1,4 @@
-"""Two Memories exchange: forgotten or erased teachings stay away, and the later change wins."""
+"""Merging two Memories: what was forgotten or erased stays so, and the later change wins."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ def counts(memory):
     return {name: record.count for name, record in memory.names().items()}
 
 
-def digest_free(memory, name):
+def leaves_no_trace(memory, name):
     data = b"".join(path.read_bytes() for path in memory.path.iterdir())
     return name.encode() not in data
 
@@ -51,7 +51,7 @@ def test_a_merge_does_not_bring_back_forgotten_teachings(two, erase):
     done = a.merge(b)
     assert (done, done.kept_out) == (0, 3)
     assert counts(a) == {"cup": 4}
-    assert not erase or digest_free(a, "secret person")
+    assert not erase or leaves_no_trace(a, "secret person")
 
 
 @pytest.mark.parametrize("erase", [False, True])
@@ -90,7 +90,7 @@ def test_both_ways_to_look_up_pictures_merge_identically(two, looks, monkeypatch
     assert (done, done.forgotten) == (3, 3)
     assert counts(a) == {"cup": 30, "lamp": 2, "mug": 1}
     assert counts(a) == counts(b)
-    # Read one by one, no look finds more than the names of one picture.
+    # Looked up one by one, no query returns more than the names of a few pictures.
     assert (max(read) >= 30) == (looks > 0)
 
 
@@ -106,8 +106,8 @@ def test_a_tombstone_is_passed_on_to_a_third_memory(two, tmp_path):
         assert counts(c) == {"pen": 2}
 
 
-def test_a_tombstone_says_nothing_to_who_does_not_know_its_salt(two):
-    """Neither a digest of picture and name, which can be guessed, nor the same in two Memories."""
+def test_a_tombstone_reveals_nothing_without_its_salt(two):
+    """It is no digest of picture and name, which could be guessed, and differs between Memories."""
     left = []
     for memory in two:
         teach(memory, range(3), "cup")

@@ -55,7 +55,7 @@ def test_a_rename_may_change_the_spelling_of_a_name_itself(memory):
 
 
 @pytest.mark.parametrize("word", ["unknown", " Ignored ", "background"])
-def test_nothing_is_renamed_to_a_word_of_answers(memory, word):
+def test_nothing_is_renamed_to_a_reserved_word(memory, word):
     before = memory.info()["log_entries"]
     with pytest.raises(InvalidLabel, match="choose another"):
         memory.rename("Purple Finch", word)
@@ -81,7 +81,7 @@ def test_a_name_is_forgotten_in_any_spelling(memory, spelled):
     assert memory.names() == {}
 
 
-def test_names_that_differ_in_digits_are_meant():
+def test_names_that_differ_in_digits_are_no_misspellings():
     assert misspelled("shelf 2", ["shelf 1"]) is None
     assert misspelled("shlef 1", ["shelf 1", "shelf 2"]) == "shelf 1"
 

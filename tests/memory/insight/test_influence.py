@@ -10,7 +10,7 @@ from everlearn.errors import InvalidInput, NeverLearned, NotExplainable, Unknown
 from everlearn.images.embedders import Pixels
 from everlearn.memory.insight.influence import Influence
 from everlearn.memory.model.head import unit
-from tests.memory.conftest import seen
+from tests.memory.conftest import mapped
 
 RIDGE = {"regularization": 0.3, "recoding": 0.5}
 
@@ -109,7 +109,7 @@ def test_why_uses_vectors_after_the_feature_map(tmp_path, uneven, rng, classifie
     """Scores without a teaching equal those of a model that was never taught it."""
     X, y = uneven
     X, x = X.astype(np.float32), rng.normal(size=12).astype(np.float32)
-    see = seen if classifier is None else unit
+    see = mapped if classifier is None else unit
     with Memory(tmp_path, classifier=classifier) as memory:
         memory.teach_many((row, f"class {k}") for row, k in zip(X, y, strict=True))
         why = memory.why(x, "class 4", top=len(y))
@@ -141,7 +141,7 @@ def test_a_report_counts_leave_one_out_answers(tmp_path, rng):
         memory.teach_many((x, names[k]) for x, k in zip(X.astype(np.float32), y, strict=True))
         told = []
         report = memory.report(progress=lambda done, of: told.append((done, of)))
-    U = seen(X.astype(np.float32))
+    U = mapped(X.astype(np.float32))
     right = [
         retrained(U, y, np.arange(len(y)) != i, 4)(U[i : i + 1])[0].argmax() == y[i]
         for i in range(len(y))

@@ -1,6 +1,6 @@
-"""The included background: where it applies, and that the file matches its description.
+"""The background vectors included in everlearn: where they apply, and how the file was made.
 
-What is learned of pictures is compared with its definition in tests/memory/test_finding.py.
+The background of taught pictures is compared with its definition in tests/memory/test_finding.py.
 """
 
 import json
@@ -49,7 +49,7 @@ def test_the_included_background_applies_only_to_its_embedder(memory) -> None:
 
 
 @pytest.mark.parametrize("word", ["basic", "fast", "balanced", "best"])
-def test_the_file_is_what_the_script_makes_of_the_photographs(word) -> None:
+def test_the_script_makes_the_file_from_the_photographs(word) -> None:
     pytest.importorskip("onnxruntime", reason="the vectors are those of a network")
     if word != "basic":
         pytest.importorskip("everlearn_networks", reason="everlearn-networks is not installed")
@@ -57,7 +57,7 @@ def test_the_file_is_what_the_script_makes_of_the_photographs(word) -> None:
     made = runpy.run_path(str(SCRIPT))["vectors_of"](embedder)
     kept = included_background(embedder.name)
     assert kept is not None
-    # Half precision, and what processors differ by.
+    # The file is in half precision, and processors differ in the last bits.
     assert np.allclose(kept, made.astype(np.float32), atol=5e-3)
     assert included_background("another network") is None
 
