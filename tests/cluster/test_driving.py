@@ -44,10 +44,10 @@ PLAN = planned("job", [(Shard(f"{index}.npz", 1, "", Kind.NPZ),) for index in ra
 
 @pytest.mark.parametrize("at_a_time", [1, 3])
 def test_repeatedly_killed_workers_are_waited_for(at_a_time):
-    told = []
+    receipts = []
     futures = LosesRounds(MAX_LOST_ROUNDS - 1, at_a_time)
-    assert drive(PLAN, futures, told.append) == b"part"
-    assert sorted(receipt.name for receipt in told) == sorted(task.name for task in PLAN.tasks)
+    assert drive(PLAN, futures, receipts.append) == b"part"
+    assert sorted(receipt.name for receipt in receipts) == sorted(task.name for task in PLAN.tasks)
 
 
 @pytest.mark.parametrize("at_a_time", [1, 3])

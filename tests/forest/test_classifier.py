@@ -94,7 +94,7 @@ def test_huge_values_stay_finite(rng, learner):
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("parameters", "complaint"),
     [
         ({"n_estimators": 0}, "n_estimators must be an integer from 1 to"),
         ({"n_estimators": 2.5}, "n_estimators must be an integer"),
@@ -109,15 +109,17 @@ def test_huge_values_stay_finite(rng, learner):
         ({"class_subset": 0.0}, "class_subset must be"),
     ],
 )
-def test_bad_parameters_raise_a_named_error(words, complaint):
+def test_bad_parameters_raise_a_named_error(parameters, complaint):
     with pytest.raises(InvalidParameter, match=complaint):
-        NCMForest(**words).fit([[0.0], [1.0]], [0, 1])
+        NCMForest(**parameters).fit([[0.0], [1.0]], [0, 1])
 
 
-@pytest.mark.parametrize("words", [{"epochs": 0}, {"regularization": 0}, {"regularization": -1}])
-def test_bad_parameters_of_svm_forests_raise_a_named_error(words):
-    with pytest.raises(InvalidParameter, match=next(iter(words))):
-        SVMForest(**words).fit([[0.0], [1.0]], [0, 1])
+@pytest.mark.parametrize(
+    "parameters", [{"epochs": 0}, {"regularization": 0}, {"regularization": -1}]
+)
+def test_bad_parameters_of_svm_forests_raise_a_named_error(parameters):
+    with pytest.raises(InvalidParameter, match=next(iter(parameters))):
+        SVMForest(**parameters).fit([[0.0], [1.0]], [0, 1])
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

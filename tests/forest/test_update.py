@@ -205,8 +205,8 @@ def test_sampled_nodes_are_distinct_and_parents_come_first(rng):
     settings = forest._settings(16, view.examples.seen)
     drawn = drawn_nodes(view.tree, view.examples.rows(), 10, settings).tolist()
     assert len(set(drawn)) == 10
-    for place, node in enumerate(drawn):
-        assert not set(drawn[:place]) & set(list(view.nodes(node))[1:])
+    for index, node in enumerate(drawn):
+        assert not set(drawn[:index]) & set(list(view.nodes(node))[1:])
 
 
 def test_gain_equals_its_definition(rng):

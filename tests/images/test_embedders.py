@@ -49,8 +49,8 @@ def lite0():
 
 @pytest.fixture(scope="module")
 def pictures():
-    turned = (photograph(side).rotate(angle) for side, angle in ((200, 0), (260, 30), (90, 70)))
-    return [np.asarray(picture) for picture in turned]
+    rotated = (photograph(side).rotate(angle) for side, angle in ((200, 0), (260, 30), (90, 70)))
+    return [np.asarray(picture) for picture in rotated]
 
 
 @pytest.mark.parametrize("precision", SHIPPED)
@@ -140,10 +140,10 @@ def test_mirror_is_the_mean_of_a_picture_and_its_mirror_image(lite0, pictures):
     both = EfficientNetLite0(precision="float32", mirror=True)
     assert both.name != lite0.name
     picture = np.asarray(centre_crop(as_picture(pictures[0]), 224, 1.0))
-    turned = np.ascontiguousarray(picture[:, ::-1])
+    mirrored_picture = np.ascontiguousarray(picture[:, ::-1])
     plain = OnnxEmbedder(WEIGHTS / "efficientnet_lite0.onnx", crop=1.0, **SCALED)
     mirrored = OnnxEmbedder(WEIGHTS / "efficientnet_lite0.onnx", crop=1.0, mirror=True, **SCALED)
-    expected = plain.embed([picture, turned]).mean(axis=0)
+    expected = plain.embed([picture, mirrored_picture]).mean(axis=0)
     assert np.allclose(mirrored.embed([picture])[0], expected, rtol=1e-4, atol=1e-4)
 
 
@@ -181,10 +181,10 @@ def test_network_equals_torch(number, pictures):
 
 def test_a_vector_does_not_depend_on_its_batch_or_on_threads(lite0, pictures):
     together = lite0.embed(pictures)
-    alone = np.concatenate([lite0.embed([picture]) for picture in pictures])
+    separate = np.concatenate([lite0.embed([picture]) for picture in pictures])
     two_threads = EfficientNetLite0(precision="float32", threads=2).embed(pictures)
     assert together.dtype == np.float32
-    assert np.array_equal(together, alone)
+    assert np.array_equal(together, separate)
     assert np.array_equal(together, two_threads)
 
 
@@ -296,8 +296,8 @@ def test_the_same_pixels_have_the_same_digest(pictures):
     embedder = Pixels(size=4)
     first, again = (embed_picture(embedder, pictures[0].copy()) for _ in range(2))
     assert first.digest == again.digest
-    turned = np.ascontiguousarray(pictures[0].transpose(1, 0, 2))
-    assert embed_picture(embedder, turned).digest != first.digest
+    transposed = np.ascontiguousarray(pictures[0].transpose(1, 0, 2))
+    assert embed_picture(embedder, transposed).digest != first.digest
 
 
 def test_missing_weights_without_a_network_fail_at_once(monkeypatch):

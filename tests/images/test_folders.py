@@ -214,13 +214,13 @@ def test_evaluation_counts_by_hand(tmp_path, photos):
         memory.teach_many(files)
         # The same picture under another name: one of the two answers must be wrong.
         wrong = (photos / "up" / "0.png", "down")
-        strange = (photos / "loose.png", "never taught")
+        untaught = (photos / "loose.png", "never taught")
         broken = tmp_path / "broken.png"
         broken.write_bytes(b"")
         steps = []
         result = evaluate(
             memory,
-            [*files, wrong, strange, (broken, "up")],
+            [*files, wrong, untaught, (broken, "up")],
             progress=lambda: steps.append(1),
         )
         assert len(steps) == 11
@@ -228,8 +228,8 @@ def test_evaluation_counts_by_hand(tmp_path, photos):
         assert result.accuracy == pytest.approx(8 / 9)
         assert result.per_name() == {"down": (3, 4), "up": (5, 5)}
         assert result.mistakes() == [("down", "up", 1, (os.fspath(wrong[0]),))]
-        # The strange one is a copy of a picture that was taught, under a name that was not.
-        assert result.taught == [os.fspath(path) for path, _ in [*files, wrong, strange]]
+        # The untaught one is a copy of a picture that was taught under another name.
+        assert result.taught == [os.fspath(path) for path, _ in [*files, wrong, untaught]]
         assert result.n_unknown == 1
         assert [path for path, _ in result.unreadable] == [os.fspath(broken)]
         with pytest.raises(CannotWrite, match="plot"):

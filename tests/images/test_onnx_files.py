@@ -1,4 +1,4 @@
-"""Preprocessing in an ONNX file is read, and missing preprocessing is asked for."""
+"""Preprocessing in an ONNX file is read; if it is missing, the error says what to give."""
 
 import json
 
@@ -85,7 +85,7 @@ def test_scaling_and_crop_are_read_from_the_file_beside_it(tmp_path):
         OnnxEmbedder(tmp_path / "model.onnx")
 
 
-def test_missing_preprocessing_is_asked_for(tmp_path):
+def test_missing_preprocessing_raises_a_named_error(tmp_path):
     path = channels_first(tmp_path / "model.onnx")
     with pytest.raises(InvalidParameter, match=r"give mean= \(--mean\)"):
         OnnxEmbedder(path)
@@ -133,11 +133,11 @@ def test_a_vector_output_is_preferred_and_tokens_are_averaged(tmp_path, picture)
         ["n", 3, 8, 8],
         [hidden, ("pooler_output", ["n", 3])],
     )
-    alone = write(tmp_path / "alone.onnx", tokens, ["n", 3, 8, 8], [hidden])
+    only_tokens = write(tmp_path / "tokens.onnx", tokens, ["n", 3, 8, 8], [hidden])
     scaled = {"crop": 1.0, "mean": 0.0, "scale": 1.0}
     got = OnnxEmbedder(both, **scaled).embed([picture])[0]
     assert np.allclose(got, picture.max(axis=(0, 1)))
-    got = OnnxEmbedder(alone, **scaled).embed([picture])[0]
+    got = OnnxEmbedder(only_tokens, **scaled).embed([picture])[0]
     assert np.allclose(got, picture.mean(axis=(0, 1)), atol=1e-3)
 
 

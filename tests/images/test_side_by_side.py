@@ -37,8 +37,8 @@ def test_each_part_is_the_unit_vector_of_its_network(images, parts):
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0)
     start = 0
     for part in parts:
-        alone = part.embed(images)
-        expected = alone / np.linalg.norm(alone, axis=1, keepdims=True) / np.sqrt(3)
+        separate = part.embed(images)
+        expected = separate / np.linalg.norm(separate, axis=1, keepdims=True) / np.sqrt(3)
         assert np.allclose(vectors[:, start : start + part.n_features], expected, atol=1e-6)
         start += part.n_features
 
@@ -54,13 +54,13 @@ def test_a_combined_name_lists_its_networks(parts):
 
 
 def test_splitting_undoes_joining(images, parts):
-    alone = {part.name: part.embed(images) for part in parts}
+    separate = {part.name: part.embed(images) for part in parts}
     both = SideBySide(parts)
     for name, rows in split_parts(both.name, both.embed(images)).items():
-        lengths = np.linalg.norm(alone[name], axis=1, keepdims=True)
-        assert np.allclose(rows, alone[name] / lengths, atol=1e-6)
-    assert np.array_equal(join_parts(list(alone.values())), both.embed(images))
-    assert list(split_parts("pixels 4 grey", alone["pixels 4 grey"])) == ["pixels 4 grey"]
+        lengths = np.linalg.norm(separate[name], axis=1, keepdims=True)
+        assert np.allclose(rows, separate[name] / lengths, atol=1e-6)
+    assert np.array_equal(join_parts(list(separate.values())), both.embed(images))
+    assert list(split_parts("pixels 4 grey", separate["pixels 4 grey"])) == ["pixels 4 grey"]
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_networks_with_the_same_crop_share_it(images, monkeypatch):
     made.clear()
     found = both.prepare(as_picture(images[0]))
     assert made == [(8, 1.0), (12, 1.0)]
-    alone = [network.prepare(as_picture(images[0])).ravel() for network in networks]
-    assert np.array_equal(found, np.concatenate(alone))
+    separate = [network.prepare(as_picture(images[0])).ravel() for network in networks]
+    assert np.array_equal(found, np.concatenate(separate))
 
 
 def test_combining_does_not_change_the_vectors(images, parts):
@@ -192,8 +192,8 @@ def test_best_is_both_networks_on_the_whole_shorter_side(images, word, mirror):
     ]
     assert bundled_embedder(best.name).name == best.name
     first = best.embed(images[:1])[0, :1280]
-    alone = EfficientNetLite2(precision="int8", crop=1.0, mirror=mirror).embed(images[:1])[0]
-    assert np.allclose(first, alone / np.linalg.norm(alone) / np.sqrt(2), atol=1e-6)
+    separate = EfficientNetLite2(precision="int8", crop=1.0, mirror=mirror).embed(images[:1])[0]
+    assert np.allclose(first, separate / np.linalg.norm(separate) / np.sqrt(2), atol=1e-6)
 
 
 @pytest.mark.parametrize("word", ["best", "best-mirror", "best+pixels-4"])

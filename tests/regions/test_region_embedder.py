@@ -41,8 +41,8 @@ def test_given_boxes_and_things_are_not_averaged_with_the_whole_picture(picture,
         if mode == "main"
         else embedded_with_proposals(region_embedder, picture)
     )
-    alone = region_embedder.vectors(Image.fromarray(picture), [seen.box])[0]
-    assert np.array_equal(seen.vector, alone)
+    part_vector = region_embedder.vectors(Image.fromarray(picture), [seen.box])[0]
+    assert np.array_equal(seen.vector, part_vector)
 
 
 def embedded_with_proposals(region_embedder: RegionEmbedder, picture: np.ndarray):

@@ -84,13 +84,13 @@ def test_gamma_is_one_over_the_mean_distance_and_weights_are_copies():
 @pytest.mark.parametrize(("name", "gamma"), [("chi2", 0.9), ("intersection", None)])
 def test_a_kernel_equals_its_precomputed_matrix(make, name, gamma):
     X, y = histograms(40)
-    asked, _ = histograms(15, seed=2)
+    X_new, _ = histograms(15, seed=2)
     kernel = Kernel(name, gamma)
     own = make(kernel=name, gamma=gamma).fit(X, y)
     given = make(kernel="precomputed").fit(kernel.between(X, X), y)
-    expected = given.margin(kernel.between(asked, X))
-    assert own.margin(asked) == pytest.approx(expected, abs=1e-9)
-    assert np.mean(own.predict(asked) == histograms(15, seed=2)[1]) > 0.6
+    expected = given.margin(kernel.between(X_new, X))
+    assert own.margin(X_new) == pytest.approx(expected, abs=1e-9)
+    assert np.mean(own.predict(X_new) == histograms(15, seed=2)[1]) > 0.6
 
 
 @pytest.mark.parametrize("name", ["chi2", "intersection"])
@@ -132,13 +132,13 @@ def quadratic(A, B):
 @pytest.mark.parametrize("make", LEARNERS)
 def test_a_custom_function_is_a_kernel(make):
     X, y = histograms(40)
-    asked, _ = histograms(15, seed=2)
+    X_new, _ = histograms(15, seed=2)
     own = make(kernel=quadratic).fit(X, y)
     given = make(kernel="precomputed").fit(quadratic(X, X), y)
-    assert own.margin(asked) == pytest.approx(given.margin(quadratic(asked, X)), abs=1e-9)
+    assert own.margin(X_new) == pytest.approx(given.margin(quadratic(X_new, X)), abs=1e-9)
     named = make(kernel="rbf", gamma=0.9).fit(X, y)
     function = make(kernel=lambda A, B: rbf(A, B, 0.9)).fit(X, y)
-    assert function.margin(asked) == pytest.approx(named.margin(asked), abs=1e-9)
+    assert function.margin(X_new) == pytest.approx(named.margin(X_new), abs=1e-9)
 
 
 @pytest.mark.parametrize("make", LEARNERS)
@@ -152,16 +152,16 @@ def test_a_function_is_never_written_to_a_file(make, tmp_path):
 
 @pytest.mark.parametrize("make", LEARNERS)
 @pytest.mark.parametrize(
-    ("function", "words"),
+    ("function", "message"),
     [
         (lambda A, B: np.ones(len(A)), "returned shape"),
         (lambda A, B: np.full((len(A), len(B)), np.nan), "not finite"),
         (lambda A, B: "none", "not a matrix"),
     ],
 )
-def test_an_invalid_kernel_function_is_refused(make, function, words):
+def test_an_invalid_kernel_function_is_refused(make, function, message):
     X, y = histograms(20)
-    with pytest.raises(InvalidParameter, match=words):
+    with pytest.raises(InvalidParameter, match=message):
         make(kernel=function).fit(X, y).margin(X)
 
 

@@ -84,8 +84,8 @@ def test_a_good_prior_gets_weight_and_a_bad_one_does_not(rng):
     first = [*np.flatnonzero(signs > 0)[:3], *np.flatnonzero(signs < 0)[:3]]
     noise = rng.normal(size=30)
     learner = MultiKT(prior_models=[truth, noise, -truth]).fit(X[first], signs[first])
-    alone = LeastSquaresSVM().fit(X[first], signs[first])
-    helped, unhelped = (np.mean(each.predict(X) == signs) for each in (learner, alone))
+    without_prior = LeastSquaresSVM().fit(X[first], signs[first])
+    helped, unhelped = (np.mean(each.predict(X) == signs) for each in (learner, without_prior))
     assert helped > unhelped + 0.15
     assert learner.beta_[0] > 0 > learner.beta_[2]
     assert abs(learner.beta_[1]) < 0.5 * learner.beta_[0]

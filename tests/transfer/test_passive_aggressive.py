@@ -148,9 +148,9 @@ def test_which_label_comes_first_does_not_matter(seed, kernel):
 
 def test_positive_chooses_the_sign_of_the_margin_and_not_the_answers(rng):
     X, signs = two_classes(rng, 40)
-    words = np.where(signs > 0, "zebra", "ant")
-    usual = PassiveAggressive().fit(X, words)
-    swapped = PassiveAggressive(positive="ant").fit(X, words)
+    labels = np.where(signs > 0, "zebra", "ant")
+    usual = PassiveAggressive().fit(X, labels)
+    swapped = PassiveAggressive(positive="ant").fit(X, labels)
     assert (usual.positive_, swapped.positive_) == ("zebra", "ant")
     np.testing.assert_array_equal(swapped.margin(X), -usual.margin(X))
     np.testing.assert_array_equal(swapped.decision_function(X), usual.decision_function(X))

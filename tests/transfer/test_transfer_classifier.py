@@ -95,7 +95,7 @@ def naive(X, y, *, n_exemplars, replay, average_over, max_rivals=50, warm_up=20)
 
 
 @pytest.mark.parametrize(
-    "words",
+    "parameters",
     [
         {"n_exemplars": 3, "replay": 7, "average_over": 1.5},
         {"n_exemplars": 2, "replay": 0, "average_over": 0},
@@ -104,11 +104,11 @@ def naive(X, y, *, n_exemplars, replay, average_over, max_rivals=50, warm_up=20)
         {"n_exemplars": 2, "replay": 3, "average_over": 10, "max_rivals": 3},
     ],
 )
-def test_it_follows_the_three_steps(rng, words):
+def test_it_follows_the_three_steps(rng, parameters):
     X, y, X_new, _ = one_after_the_other(rng, n_classes=6, d=8)
     order = np.concatenate([[0, 4, 8, 12, 16, 20], rng.permutation(24)])
-    expected = naive(X[order], y[order], **words)
-    learner = TransferClassifier(**words).fit(X[order], y[order])
+    expected = naive(X[order], y[order], **parameters)
+    learner = TransferClassifier(**parameters).fit(X[order], y[order])
     np.testing.assert_allclose(learner.coef_, expected[:, :-1], rtol=1e-5, atol=1e-7)
     scores = X_new @ expected[:, :-1].T + expected[:, -1]
     np.testing.assert_allclose(learner.decision_function(X_new), scores, rtol=1e-5, atol=1e-6)
@@ -145,10 +145,10 @@ def test_transfer_beats_starting_from_zero(data_pack):
     X, labels, train = normalize(pack["features"].astype(float)), pack["labels"], pack["is_train"]
     classes = np.arange(20, 60)
     shown = np.concatenate([np.flatnonzero(train & (labels == c))[:2] for c in classes])
-    asked = ~train & np.isin(labels, classes)
+    tested = ~train & np.isin(labels, classes)
 
     def rate(learner):
-        return np.mean(learner.fit(X[shown], labels[shown]).predict(X[asked]) == labels[asked])
+        return np.mean(learner.fit(X[shown], labels[shown]).predict(X[tested]) == labels[tested])
 
     transferred, scratch = TransferClassifier(), TransferClassifier(base=PassiveAggressive())
     assert rate(transferred) > rate(scratch)

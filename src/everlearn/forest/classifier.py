@@ -253,10 +253,10 @@ class ForestClassifier(StreamingClassifier):
 
         For a subset of the classes, the shares among those; equal shares if all are zero.
         """
-        asked = np.isfinite(scores)
-        shares: Array = np.where(asked, scores, 0.0)
+        scored = np.isfinite(scores)
+        shares: Array = np.where(scored, scores, 0.0)
         totals = shares.sum(axis=1, keepdims=True)
-        shares = np.where(totals > 0, shares, asked)
+        shares = np.where(totals > 0, shares, scored)
         return shares / shares.sum(axis=1, keepdims=True)
 
     def _trees(self) -> list[Any]:

@@ -188,16 +188,16 @@ class Tracker:
 
     def update(self, boxes: Sequence[Box], appearances: Sequence[Appearance]) -> list[Track]:
         """The track of every box of a new frame; ``ended`` holds tracks that were dropped."""
-        looks = [_unit(np.asarray(look, dtype=np.float64)) for look in appearances]
-        pairs = dict(self._assign(boxes, looks))
+        units = [_unit(np.asarray(a, dtype=np.float64)) for a in appearances]
+        pairs = dict(self._assign(boxes, units))
         found: list[Track] = []
-        for index, (box, look) in enumerate(zip(boxes, looks, strict=True)):
+        for index, (box, unit) in enumerate(zip(boxes, units, strict=True)):
             if index in pairs:
                 track = self.tracks[pairs[index]]
-                track.update(box, look)
+                track.update(box, unit)
             else:
                 self._count += 1
-                track = Track(self._count, rounded(box), look)
+                track = Track(self._count, rounded(box), unit)
             found.append(track)
         seen = {track.id for track in found}
         for track in self.tracks:
@@ -207,7 +207,7 @@ class Tracker:
         self.tracks = [track for track in all_tracks if track.missed <= self.patience]
         return found
 
-    def _assign(self, boxes: Sequence[Box], looks: list[Appearance]) -> list[tuple[int, int]]:
+    def _assign(self, boxes: Sequence[Box], units: list[Appearance]) -> list[tuple[int, int]]:
         """Pairs of the indices of a box and its track."""
         if not boxes or not self.tracks:
             return []
@@ -217,7 +217,7 @@ class Tracker:
         expected = np.array([track.expected() for track in self.tracks])
         common = overlap(found, expected)
         likeness = np.clip(
-            np.stack(looks) @ np.stack([t.appearance for t in self.tracks]).T, 0.0, 1.0
+            np.stack(units) @ np.stack([t.appearance for t in self.tracks]).T, 0.0, 1.0
         )
         possible = (common >= LEAST_OVERLAP) | (
             _close(found, expected) & (likeness >= LEAST_LIKENESS)
