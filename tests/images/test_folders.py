@@ -77,6 +77,7 @@ def test_every_skipped_file_is_counted_under_a_reason(photos, tmp_path):
     (photos / "linked").symlink_to(elsewhere)
     (photos / "up" / "back").symlink_to(photos)
     (photos / "up" / "gone.png").symlink_to(tmp_path / "nothing")
+    (photos / "up" / "itself.png").symlink_to("itself.png")
     (photos / "up" / "scan.tif").write_bytes(saved(photograph(60), "TIFF"))
     (photos / "up" / "clip.mp4").write_bytes(b"\0\0\0\x18ftypmp42")
     (photos / "up" / "IMG_0001").write_bytes(saved(photograph(61), "JPEG"))
@@ -94,7 +95,7 @@ def test_every_skipped_file_is_counted_under_a_reason(photos, tmp_path):
         HIDDEN: [".trash", ".hidden.png"],
         LOOSE: ["loose.png"],
         BAD_NAME: ["1.png"],
-        BAD_LINK: ["gone.png", "back"],
+        BAD_LINK: ["gone.png", "itself.png", "back"],
         NOT_READ: ["scan.tif"],
         VIDEO: ["clip.mp4"],
         NO_IMAGE: ["notes.txt"],

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from everlearn.errors import InvalidParameter, OtherName
-from everlearn.images.folders import tidy
+from everlearn.images.folders import folded
 from everlearn.memory.edits.writing import Spelling, TeachingWriter, begun, going_on, in_parts
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
@@ -100,9 +100,7 @@ class Synced:
 
 def are_equal(one: Iterable[Pair], other: Iterable[Pair]) -> bool:
     """Whether the same pictures count under the same names, in any spelling of these."""
-    here, there = (
-        {(digest, tidy(name).casefold()) for digest, name in pairs} for pairs in (one, other)
-    )
+    here, there = ({(digest, folded(name)) for digest, name in pairs} for pairs in (one, other))
     return here == there
 
 

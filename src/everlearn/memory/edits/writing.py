@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from everlearn.errors import InvalidInput, InvalidLabel, OtherName, WrongEmbedder, WrongWidth
-from everlearn.images.folders import is_reserved, require_name, tidy
+from everlearn.images.folders import folded, is_reserved, require_name, tidy
 from everlearn.memory.edits.relocating import follow_moved
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import (
@@ -299,17 +299,15 @@ class Spelling:
     def _spelled(self, name: str) -> str:
         if name in self._there or self._is_there(name):
             return name
-        folded = name.casefold()
-        if folded not in self._known:
+        key = folded(name)
+        if key not in self._known:
             self._n_new += 1
             if self._n_new <= 2:
                 same = (
-                    self._journal.spellings_of(folded)
-                    if self._n_new == 1
-                    else self._journal.names()
+                    self._journal.spellings_of(key) if self._n_new == 1 else self._journal.names()
                 )
-                self._known = {known.casefold(): known for known in same} | self._known
-        return self._known.setdefault(folded, name)
+                self._known = {folded(known): known for known in same} | self._known
+        return self._known.setdefault(key, name)
 
     def _is_there(self, name: str) -> bool:
         """Whether a name is known; a small journal's names are read together the second time."""
@@ -327,12 +325,12 @@ def misspelled(name: str, known: Iterable[str]) -> str | None:
 
     Names with different digits, such as ``shelf 1`` and ``shelf 2``, are different on purpose.
     """
-    folded = tidy(name).casefold()
-    by_casefold = {other.casefold(): other for other in known if _digits(other) == _digits(name)}
-    if folded in by_casefold:
+    key = folded(name)
+    by_key = {folded(other): other for other in known if _digits(other) == _digits(name)}
+    if key in by_key:
         return None
-    found = difflib.get_close_matches(folded, by_casefold, n=1, cutoff=ALIKE)
-    return by_casefold[found[0]] if found else None
+    found = difflib.get_close_matches(key, by_key, n=1, cutoff=ALIKE)
+    return by_key[found[0]] if found else None
 
 
 def misspelled_among(names: Iterable[str], known: Collection[str]) -> dict[str, str]:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from everlearn.errors import DamagedJournal, UnknownLabel
+from everlearn.images.folders import folded
 from everlearn.memory.storage.interface import Database
 from everlearn.memory.storage.regions import (
     box_row,
@@ -173,8 +174,8 @@ class Journal:
         query = "SELECT 1 FROM teachings WHERE name = ? AND position IS NOT NULL LIMIT 1"
         return self.db.value(query, named) is not None
 
-    def spellings_of(self, folded: str) -> list[str]:
-        """Names with teachings that count whose case-folded form is this one, sorted.
+    def spellings_of(self, key: str) -> list[str]:
+        """Names with teachings that count whose folded form is this one, sorted.
 
         One pass over the names inside the database, which can only compare ASCII regardless of
         case; all other names are compared here.
@@ -182,11 +183,9 @@ class Journal:
         rows = self.db.rows(
             f"SELECT id, name FROM names WHERE LOWER(name) = ? OR {self.db.not_ascii('name')} "
             "ORDER BY name",
-            folded,
+            key,
         )
-        return [
-            name for named, name in rows if name.casefold() == folded and self._counts(int(named))
-        ]
+        return [name for named, name in rows if folded(name) == key and self._counts(int(named))]
 
     def totals(self) -> tuple[int, int]:
         """Number of names with teachings that count, and number of those teachings."""
