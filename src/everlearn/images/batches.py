@@ -22,6 +22,7 @@ import numpy as np
 from everlearn.errors import EverlearnError
 from everlearn.images.decode import (
     DEFAULT_LIMITS,
+    OF_BYTES,
     RGB,
     Limits,
     Source,
@@ -178,4 +179,4 @@ def named_after(source: Source, error: EverlearnError) -> EverlearnError:
     """The error with the file's name added, since only its bytes were decoded."""
     if isinstance(source, bytes):
         return error
-    return type(error)(str(error).replace("the image", os.fspath(source), 1))
+    return type(error)(str(error).replace(OF_BYTES, os.fspath(source), 1))

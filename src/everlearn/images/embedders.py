@@ -403,7 +403,7 @@ def network_file(name: str) -> tuple[Path, dict[str, Any]]:
         return WEIGHTS / about["file"], about
     try:
         import everlearn_networks
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingPackage(
             f"the network {name} comes with everlearn-networks, which is not installed; "
             "pip install 'everlearn[networks]'"
@@ -458,7 +458,7 @@ def onnx_session(model: bytes, path: Path, *, threads: int) -> Any:
     """A network ready to run on the CPU; errors refer to it as ``path``."""
     try:
         import onnxruntime
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingPackage(
             "embedding images needs onnxruntime; install it with: pip install 'everlearn[images]'"
         ) from None

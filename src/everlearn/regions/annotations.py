@@ -117,7 +117,7 @@ def _from_coco(path: Path, images: Path | None) -> Iterator[Annotated]:
             ]
             file = _found(path.parent, images, str(entry["file_name"]), "images")
             yield Annotated(str(file), width, height, _bounded(path, things))
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         if isinstance(error, (InvalidAnnotations, CannotRead)):
             raise
         raise InvalidAnnotations(f"{path} is not a COCO file: {error!r}") from None
@@ -262,9 +262,10 @@ def _yolo_names(folder: Path) -> list[str]:
 
 def _yaml_names(text: str) -> list[str]:
     """The value of ``names`` in its two forms: a list, or a mapping from numbers to words."""
-    inline = re.search(r"^names:\s*\[(.*?)\]", text, re.M | re.S)
-    if inline:
-        return [word.strip().strip("'\"") for word in inline[1].split(",")]
+    inline = re.search(r"^names:\s*\[", text, re.M)
+    end = text.find("]", inline.end()) if inline else -1
+    if inline and end >= 0:
+        return [word.strip().strip("'\"") for word in text[inline.end() : end].split(",")]
     block = re.search(r"^names:\s*\n((?:\s+\S.*\n?|- .*\n?)+)", text, re.M)
     lines = block[1].splitlines() if block else []
     return [re.sub(r"^\s*(?:-|\d+:)\s*", "", line).strip().strip("'\"") for line in lines]
@@ -316,7 +317,7 @@ def _found(beside: Path, images: Path | None, name: str, usual: str) -> Path:
     else:
         places = [beside / name, beside / usual / name, beside.parent / usual / name]
     for place in places:
-        if place.is_file():
+        if os.path.isfile(place):
             return place
     raise CannotRead(f"the picture {name} is in none of {', '.join(map(str, places))}")
 

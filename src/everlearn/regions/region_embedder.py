@@ -133,7 +133,10 @@ class RegionEmbedder:
 
     def opened(self, picture: Any) -> tuple["Image.Image", bytes]:
         """A picture, decoded large enough for its parts, and its digest."""
-        _, image, digest = self._opened(Region(picture, AUTO))
+        try:
+            _, image, digest = self._opened(Region(picture, AUTO))
+        except EverlearnError as error:
+            raise (named_after(picture, error) if _is_file(picture) else error) from None
         return image, digest
 
     def vectors(self, picture: "Image.Image", boxes: Iterable[Box]) -> Vectors:
