@@ -19,6 +19,8 @@ from attacks.hostile_images import photograph, saved
 from everlearn import Memory
 from everlearn.cli import output
 from everlearn.cli.app import app
+from everlearn.images.embedders import Pixels
+from everlearn.memory.words import spelled_out
 
 PICTURE = saved(photograph(40), "PNG")
 # Moves the cursor, sets the title of the window, turns text round, ends a line.
@@ -33,7 +35,7 @@ def run(folder, *words, expect=0):
 
 @given(st.text())
 def test_escaped_text_is_printable_and_unambiguous(words):
-    shown = output.spelled_out(words)
+    shown = spelled_out(words)
     assert shown.isprintable()
     if "\\" not in words:
         assert shown.encode("ascii", "backslashreplace").decode("unicode_escape") == words
@@ -251,3 +253,15 @@ def test_a_result_is_printed_as_text_or_as_json_and_notices_always(words, expect
 
     done = CliRunner().invoke(command, words)
     assert (done.stdout, done.stderr) == (expected, "notice\n")
+
+
+@pytest.mark.parametrize("words", [("ingest", "{}"), ("find", "{}"), ("evaluate", "{}")])
+def test_errors_quote_hostile_paths_without_their_escape_codes(tmp_path, words):
+    file = tmp_path / "a\x1b]0;title\x07b.jpg"
+    file.write_bytes(b"not an image")
+    Memory(tmp_path / "memory", embedder=Pixels(size=4)).close()
+    base = ["-m", str(tmp_path / "memory"), "--network", "pixels-4"]
+    done = CliRunner().invoke(app, [*base, *(word.format(file) for word in words)])
+    assert done.exit_code > 0
+    assert "a\\x1b]0;title\\x07b.jpg" in done.output
+    assert not set("\x1b\x07") & set(done.output)

@@ -100,6 +100,11 @@ def test_the_confidence_of_a_yolo_detection_is_ignored(pictures) -> None:
         ("a.xml", "<annotation>"),
         ("a.xml", '<!DOCTYPE x [<!ENTITY y "z">]><annotation/>'),
         ("a.xml", "<annotation><filename>a.jpg</filename></annotation>"),
+        (
+            "a.json",
+            '{"images": [{"id": 1, "file_name": "a.jpg", "width": 1e999, "height": 9}], '
+            '"categories": [], "annotations": []}',
+        ),
     ],
 )
 def test_invalid_annotations_raise_a_named_error(pictures, name, content) -> None:
@@ -144,3 +149,19 @@ def test_an_annotation_without_a_picture_raises_a_named_error(pictures) -> None:
         read_annotations(pictures)
     with pytest.raises(CannotRead):
         read_annotations(pictures / "nothing")
+
+
+@pytest.mark.parametrize("file", ["a" * 5000, "a\0.jpg", "../" * 2000])
+def test_a_file_name_that_no_system_allows_raises_a_named_error(pictures, file) -> None:
+    image = {"id": 1, "file_name": file, "width": 9, "height": 9}
+    content = {"images": [image], "categories": [], "annotations": []}
+    (pictures / "a.json").write_text(json.dumps(content))
+    with pytest.raises(CannotRead):
+        read_annotations(pictures / "a.json")
+
+
+def test_unfinished_lists_of_names_are_not_searched_again_and_again(pictures) -> None:
+    """Each would be searched to the end of the file, which takes minutes."""
+    (pictures / "data.yaml").write_text("names:[\n" * 131_000)
+    with pytest.raises(InvalidAnnotations):
+        read_annotations(pictures)

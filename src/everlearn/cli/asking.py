@@ -32,6 +32,8 @@ EVERY = 1.0
 # At most this many mistakes are listed.
 MOST_MISTAKES = 10
 MOST_FILES = 3
+# With these, a spreadsheet takes a cell for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @click.command()
@@ -127,13 +129,21 @@ def _write_csv(path: Path, files: Sequence[Path], results: Sequence[Answers | Ex
     writer.writerow(["file", "answer", "probability", "most like", "error"])
     for file, found in zip(files, results, strict=True):
         if isinstance(found, Exception):
-            writer.writerow([file, "", "", "", found])
+            cells = "", "", "", str(found)
         elif found.unknown:
             like = found[0].name if found else ""
-            writer.writerow([file, "ignored" if found.ignored else "unknown", "", like, ""])
+            cells = "ignored" if found.ignored else "unknown", "", like, ""
         else:
-            writer.writerow([file, found[0].name, f"{found[0].probability:.4f}", "", ""])
+            cells = found[0].name, f"{found[0].probability:.4f}", "", ""
+        # A path stays one that can be opened: only relative ones can begin like a formula.
+        place = f"./{file}" if str(file).startswith(FORMULA) else str(file)
+        writer.writerow([place, *map(_no_formula, cells)])
     replace_file(path, text.getvalue().encode("utf-8", "backslashreplace"))
+
+
+def _no_formula(cell: str) -> str:
+    """A cell that spreadsheets show as it is, instead of computing it."""
+    return f"'{cell}" if cell.startswith(FORMULA) else cell
 
 
 def _where(memory: Any, file: Path, top: int, remember: bool) -> Answers | Exception:
@@ -149,7 +159,7 @@ def _where(memory: Any, file: Path, top: int, remember: bool) -> Answers | Excep
 @click.pass_context
 def names(ctx: click.Context) -> None:
     """List the names that were taught."""
-    known = opened(ctx, read_only=True).names()
+    known = opened(ctx, read_only=True, computes=False).names()
     print_result({name: vars(record) for name, record in known.items()})
     print_table(
         ["name", "teachings", "last taught"],
@@ -162,7 +172,7 @@ def names(ctx: click.Context) -> None:
 @click.pass_context
 def info(ctx: click.Context) -> None:
     """Describe the Memory: size, classifier, embedder."""
-    facts = opened(ctx, read_only=True).info()
+    facts = opened(ctx, read_only=True, computes=False).info()
     print_result(facts)
     print_table(["what", "value"], [[key, str(value)] for key, value in facts.items()])
 

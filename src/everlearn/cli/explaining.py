@@ -150,7 +150,8 @@ def check(ctx: click.Context, html: Path | None, plot: Path | None) -> None:
 @click.pass_context
 def show(ctx: click.Context, name: str | None, limit: int, offset: int) -> None:
     """List teachings with their ids, times and sources."""
-    found = opened(ctx, read_only=True).teachings(name, limit=limit, offset=offset)
+    memory = opened(ctx, read_only=True, computes=False)
+    found = memory.teachings(name, limit=limit, offset=offset)
     print_result([vars(teaching) for teaching in found])
     rows = [[str(t.id), t.name, when(t.taught_at), t.source] for t in found]
     print_table(["teaching", "name", "taught", "source"], rows)

@@ -5,11 +5,11 @@ from pathlib import Path
 import click
 
 from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, print_result, print_table, say, spelled_out, when
+from everlearn.cli.output import as_json, print_result, print_table, say, when
 from everlearn.errors import InvalidInput
 from everlearn.memory.edits.forgetting import Forgotten
 from everlearn.memory.edits.operations import Change
-from everlearn.memory.words import counted, listed
+from everlearn.memory.words import counted, listed, spelled_out
 
 yes = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
@@ -83,7 +83,7 @@ def redo(ctx: click.Context) -> None:
 @click.pass_context
 def history(ctx: click.Context, limit: int) -> None:
     """List all operations, the latest first."""
-    changes = opened(ctx, read_only=True).history(limit)
+    changes = opened(ctx, read_only=True, computes=False).history(limit)
     print_result([vars(change) for change in changes])
     rows = [
         [when(change.time), change.kind, str(change.count), listed(change.names), _state(change)]

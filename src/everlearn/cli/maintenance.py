@@ -6,10 +6,11 @@ from pathlib import Path
 import click
 
 from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, print_result, say, spelled_out
+from everlearn.cli.output import as_json, print_result, say
 from everlearn.errors import AlreadyThere
 from everlearn.memory.storage.backup import restore as restored
 from everlearn.memory.storage.locations import storage_at
+from everlearn.memory.words import spelled_out
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -66,7 +67,7 @@ def check(ctx: click.Context, file: Path) -> None:
 @click.pass_context
 def backup(ctx: click.Context, destination: Path) -> None:
     """Copy the Memory to a new folder; safe while it is being taught."""
-    opened(ctx, read_only=True).backup(destination)
+    opened(ctx, read_only=True, computes=False).backup(destination)
     print_result({"backup": str(destination)})
     say(f"backed up to {destination}; everlearn restore {destination} brings it back")
 

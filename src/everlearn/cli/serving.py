@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from everlearn.cli.context import image_limits, keep_images, network, with_image_limits
+from everlearn.cli.context import (
+    image_limits,
+    keep_images,
+    network,
+    require_addresses,
+    with_image_limits,
+)
 from everlearn.cli.output import as_json, notify, print_result, say
 from everlearn.errors import InvalidParameter, MissingPackage
 from everlearn.memory.memory import Memory
@@ -125,6 +131,7 @@ def serve(
         ingress=ingress,
     )
     configure_log(as_json=log == "json", verbose=verbose)
+    require_addresses(ctx.obj, network(ctx))
     with contextlib.ExitStack() as open_memories:
         memories = {
             name: open_memories.enter_context(

@@ -25,7 +25,7 @@ from everlearn.cluster.shards import Kind, Shard, file_system
 from everlearn.errors import BadShard, InvalidInput
 from everlearn.images.batches import Unreadable, embed_sources
 from everlearn.images.by_name import bundled_embedder, embedder_for
-from everlearn.images.decode import DEFAULT_LIMITS, SUFFIXES
+from everlearn.images.decode import DEFAULT_LIMITS, OF_BYTES, SUFFIXES
 from everlearn.images.embedders import Embedder
 
 # An embedder by name, or a function that creates one: an inference session cannot be sent to
@@ -92,7 +92,7 @@ def embedded(
     for result in embed_sources(embedder, sources(), threads=1):
         example = waiting.popleft()
         if isinstance(result, Unreadable):
-            report(str(result.error).replace("the image", example.name, 1))
+            report(str(result.error).replace(OF_BYTES, example.name, 1))
         else:
             yield EmbeddedExample(
                 example.name,

@@ -22,6 +22,7 @@ import numpy as np
 from everlearn.errors import EverlearnError
 from everlearn.images.decode import (
     DEFAULT_LIMITS,
+    OF_BYTES,
     RGB,
     Limits,
     Source,
@@ -181,4 +182,4 @@ def with_source_name(source: Source, error: EverlearnError) -> EverlearnError:
     """The error with *the image* replaced by the file's name: decoding saw only its bytes."""
     if isinstance(source, bytes):
         return error
-    return type(error)(str(error).replace("the image", os.fspath(source), 1))
+    return type(error)(str(error).replace(OF_BYTES, os.fspath(source), 1))

@@ -51,6 +51,8 @@ COPIES = {"WEBP": 2}
 # A JPEG decoded at a fraction of its size may have this many times the limit of pixels.
 REDUCED_FACTOR = 2.5
 SANDBOXED = ("AVIF", "HEIF")
+# How errors refer to an image that was given as bytes.
+OF_BYTES = "the file"
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def open_picture(
 ) -> "Image.Image":
     """As :func:`decode`, but returns a Pillow image, which avoids copying the pixels."""
     data = read_bytes(source, limits)
-    name = "the image" if isinstance(source, bytes) else os.fspath(source)
+    name = OF_BYTES if isinstance(source, bytes) else os.fspath(source)
     parts = essence(data, name)
     if parts.kind in SANDBOXED:
         stored, orientation = decode_in_sandbox(
@@ -146,7 +148,7 @@ def open_picture(
 def read_bytes(source: Source, limits: Limits = DEFAULT_LIMITS) -> bytes:
     """The bytes of an image file, if within the limit."""
     if isinstance(source, bytes):
-        data, name = source, "the image"
+        data, name = source, OF_BYTES
     else:
         data, name = _read_file(source, limits.bytes), os.fspath(source)
     if len(data) > limits.bytes:
@@ -254,7 +256,7 @@ def pillow_image() -> ModuleType:
     """Pillow's Image module, or ``MissingPackage``."""
     try:
         from PIL import Image
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingPackage(
             "reading images needs pillow; install it with: pip install 'everlearn[images]'"
         ) from None

@@ -405,7 +405,7 @@ def network_file(name: str) -> tuple[Path, dict[str, Any]]:
         return WEIGHTS / provenance["file"], provenance
     try:
         import everlearn_networks
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingPackage(
             f"the network {name} comes with everlearn-networks, which is not installed; "
             "pip install 'everlearn[networks]'"
@@ -460,7 +460,7 @@ def onnx_session(model: bytes, path: Path, *, threads: int) -> Any:
     """An inference session on the CPU; errors refer to the model as ``path``."""
     try:
         import onnxruntime
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingPackage(
             "embedding images needs onnxruntime; install it with: pip install 'everlearn[images]'"
         ) from None

@@ -4,8 +4,8 @@ The command line, the page, ``watch``, ``evaluate`` and clusters share one rule 
 ``photos/2024/05/Cardinal/1.jpg`` is a Cardinal, whichever folder above it was given. Hidden folders
 are skipped. Images beside folders with images have no name and are left out.
 
-Names are compared without regard to capitals and spaces (:func:`one_spelling`): the folders
-``Purple Finch`` and ``purple finch`` are one name.
+Names are compared without regard to capitals, spaces and the encoding of accents
+(:func:`folded`): the folders ``Purple Finch`` and ``purple finch`` are one name.
 
 Nothing is left out silently: every file is either taken or counted under the reason why it is not.
 A file whose suffix is unknown is identified by its content.
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 
 from everlearn.errors import CannotRead, InvalidInput, InvalidLabel
 from everlearn.images import video
@@ -69,9 +70,17 @@ def tidy(name: str) -> str:
     return " ".join(name.split())
 
 
+def folded(name: str) -> str:
+    """Equal for two spellings of one name, which differ in capitals, spaces and encoding only.
+
+    ``é`` is one character or two: macOS writes the names of folders with two, keyboards with one.
+    """
+    return normalize("NFC", tidy(name).casefold())
+
+
 def is_reserved(name: str) -> bool:
     """Whether a name is a word that answers use for something else."""
-    return tidy(name).casefold() in RESERVED
+    return folded(name) in RESERVED
 
 
 def is_hidden(part: str) -> bool:
@@ -153,12 +162,12 @@ def names_of_listed(
 
 
 def one_spelling(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, str]:
-    """The spelling to use for each name; names that differ in capitals and spaces share it.
+    """The spelling to use for each name; names that are the same (:func:`folded`) share it.
 
     It is that of the known name, otherwise that of the first of ``names``, with spaces tidied.
     """
-    spelling = {tidy(name).casefold(): name for name in known}
-    return {name: spelling.setdefault(tidy(name).casefold(), tidy(name)) for name in names}
+    spelling = {folded(name): name for name in known}
+    return {name: spelling.setdefault(folded(name), tidy(name)) for name in names}
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Formats counts, nouns and lists of names for messages; requires counts and strings."""
+"""Formats counts, nouns, lists and untrusted text for messages; requires counts and strings."""
 
 from collections.abc import Iterable
 
@@ -22,6 +22,16 @@ def listed(names: Iterable[str]) -> str:
     names = list(names)
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def spelled_out(words: str) -> str:
+    """Text on one line with unprintable characters escaped."""
+    if words.isprintable():
+        return words
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in words
+    )
 
 
 def require_text(name: str, value: object) -> None:

@@ -268,9 +268,10 @@ def _yolo_names(folder: Path) -> list[str]:
 
 def _yaml_names(text: str) -> list[str]:
     """The value of ``names`` in its two forms: a list, or a mapping from numbers to words."""
-    inline = re.search(r"^names:\s*\[(.*?)\]", text, re.M | re.S)
-    if inline:
-        return [word.strip().strip("'\"") for word in inline[1].split(",")]
+    inline = re.search(r"^names:\s*\[", text, re.M)
+    end = text.find("]", inline.end()) if inline else -1
+    if inline and end >= 0:
+        return [word.strip().strip("'\"") for word in text[inline.end() : end].split(",")]
     block = re.search(r"^names:\s*\n((?:\s+\S.*\n?|- .*\n?)+)", text, re.M)
     lines = block[1].splitlines() if block else []
     return [re.sub(r"^\s*(?:-|\d+:)\s*", "", line).strip().strip("'\"") for line in lines]
@@ -322,7 +323,7 @@ def _picture_path(beside: Path, images: Path | None, name: str, usual: str) -> P
     else:
         candidates = [beside / name, beside / usual / name, beside.parent / usual / name]
     for file in candidates:
-        if file.is_file():
+        if os.path.isfile(file):
             return file
     raise CannotRead(f"the picture {name} is none of {', '.join(map(str, candidates))}")
 

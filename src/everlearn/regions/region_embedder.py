@@ -134,7 +134,10 @@ class RegionEmbedder:
 
     def open(self, picture: Any) -> tuple["Image.Image", bytes]:
         """A picture, decoded large enough for its parts, and its digest."""
-        _, image, digest = self._open(Region(picture, AUTO))
+        try:
+            _, image, digest = self._open(Region(picture, AUTO))
+        except EverlearnError as error:
+            raise (with_source_name(picture, error) if _is_file(picture) else error) from None
         return image, digest
 
     def vectors(self, picture: "Image.Image", boxes: Iterable[Box]) -> Vectors:

@@ -1,5 +1,7 @@
 """Spellings that differ in case or spaces are one name, and reserved words are refused."""
 
+from unicodedata import normalize
+
 import pytest
 
 from everlearn import Memory
@@ -21,6 +23,20 @@ def test_a_name_keeps_its_first_spelling(memory, spelled):
     memory.teach_many([([0.8, 0.2], spelled)])
     memory.correct([0.7, 0.3], spelled)
     assert {name: record.count for name, record in memory.names().items()} == {"Purple Finch": 4}
+
+
+@pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])
+def test_the_encoding_of_an_accent_makes_no_other_name(memory, forms):
+    """As macOS writes the names of folders, and as they are typed."""
+    first, other = (normalize(form, "Café Épée") for form in forms)
+    assert first != other
+    memory.teach([0.0, 1.0], first)
+    memory.teach([0.1, 1.0], other.lower())
+    memory.teach_many([([0.2, 1.0], other)])
+    assert memory.names()[first].count == 3
+    assert misspelled(other, [first]) is None
+    assert memory.rename(other, "Wren") == "Wren"
+    assert list(memory.names()) == ["Purple Finch", "Wren"]
 
 
 @pytest.mark.parametrize("word", ["unknown", " Unknown", "ignored", "background"])

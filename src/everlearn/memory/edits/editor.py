@@ -11,7 +11,7 @@ from typing import Any
 
 from everlearn.errors import AlreadyThere, InvalidParameter, NotMergeable
 from everlearn.images.embedders import Embedder
-from everlearn.images.folders import is_reserved, require_name, tidy
+from everlearn.images.folders import folded, is_reserved, require_name, tidy
 from everlearn.memory.answers import Outcome, Summary
 from everlearn.memory.edits import operations
 from everlearn.memory.edits.before_reembed import keep_before, remove_before, undo_reembed
@@ -176,7 +176,7 @@ class Editor:
         with self._opened.changing() as journal:
             spelling = Spelling(journal)
             old = spelling.of_known(old)
-            respelled = tidy(new).casefold() == tidy(old).casefold() and not is_reserved(new)
+            respelled = folded(new) == folded(old) and not is_reserved(new)
             spelled = tidy(new) if respelled else spelling(new)
             with journal.transaction():
                 operations.rename(journal, old, spelled)

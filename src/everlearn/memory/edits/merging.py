@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from everlearn.errors import InvalidParameter, OtherName
-from everlearn.images.folders import tidy
+from everlearn.images.folders import folded
 from everlearn.memory.edits.writing import (
     Spelling,
     TeachingWriter,
@@ -111,9 +111,7 @@ class Synced:
 
 def are_equal(one: Iterable[Pair], other: Iterable[Pair]) -> bool:
     """Whether the same pictures count under the same names, whatever their spelling."""
-    here, there = (
-        {(digest, tidy(name).casefold()) for digest, name in pairs} for pairs in (one, other)
-    )
+    here, there = ({(digest, folded(name)) for digest, name in pairs} for pairs in (one, other))
     return here == there
 
 

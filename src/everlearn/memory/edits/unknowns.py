@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from everlearn.arrays import Array
 from everlearn.errors import InvalidInput
+from everlearn.images.folders import folded
 from everlearn.memory.model.calibrated import familiarity_of
 from everlearn.memory.model.head import unit
 from everlearn.memory.model.model import Model
@@ -246,7 +247,7 @@ def drop_erased(journal: Journal, teachings: Collection[int], resembling: Collec
         if source:
             sources.add(source)
             folders.add(os.path.dirname(source))
-    names = {name.casefold() for name in names if set(journal.find(name=name)) <= gone}
+    names = {folded(name) for name in names if set(journal.find(name=name)) <= gone}
     folders = {folder for folder in folders if set(journal.find(source=folder)) <= gone} - {""}
     found = [
         one.id
@@ -256,7 +257,7 @@ def drop_erased(journal: Journal, teachings: Collection[int], resembling: Collec
         or one.example.digest in digests
         or one.example.source in sources
         or os.path.dirname(one.example.source) in folders
-        or names.intersection(part.casefold() for part in PurePath(one.example.source).parts)
+        or names.intersection(folded(part) for part in PurePath(one.example.source).parts)
     ]
     _delete(journal, found)
     return len(found)

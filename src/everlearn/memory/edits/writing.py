@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from everlearn.errors import InvalidInput, InvalidLabel, OtherName, WrongEmbedder, WrongWidth
-from everlearn.images.folders import is_reserved, require_name, tidy
+from everlearn.images.folders import folded, is_reserved, require_name, tidy
 from everlearn.memory.edits.relocating import follow_moved
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import (
@@ -279,7 +279,7 @@ class Spelling:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._by_casefold: dict[str, str] = {}
+        self._by_key: dict[str, str] = {}
         self._n_new = 0
         # Cached, so that teaching a thousand pictures of a name looks it up once.
         self._stored: set[str] = set()
@@ -308,16 +308,16 @@ class Spelling:
     def _spelled(self, name: str) -> str:
         if name in self._stored or self._is_stored(name):
             return name
-        folded = name.casefold()
-        if folded not in self._by_casefold:
+        key = folded(name)
+        if key not in self._by_key:
             self._n_new += 1
             same: Iterable[str] = ()
             if self._n_new == 1:
-                same = self._journal.spellings_of(folded)
+                same = self._journal.spellings_of(key)
             elif self._n_new == 2:
                 same = self._journal.names()
-            self._by_casefold = {known.casefold(): known for known in same} | self._by_casefold
-        return self._by_casefold.setdefault(folded, name)
+            self._by_key = {folded(known): known for known in same} | self._by_key
+        return self._by_key.setdefault(key, name)
 
     def _is_stored(self, name: str) -> bool:
         """Whether a name is stored; with the second lookup, all names are read if they are few."""
@@ -335,12 +335,12 @@ def misspelled(name: str, known: Iterable[str]) -> str | None:
 
     Names with different digits, such as ``shelf 1`` and ``shelf 2``, are not misspellings.
     """
-    folded = tidy(name).casefold()
-    by_casefold = {other.casefold(): other for other in known if _digits(other) == _digits(name)}
-    if folded in by_casefold:
+    key = folded(name)
+    by_key = {folded(other): other for other in known if _digits(other) == _digits(name)}
+    if key in by_key:
         return None
-    found = difflib.get_close_matches(folded, by_casefold, n=1, cutoff=ALIKE)
-    return by_casefold[found[0]] if found else None
+    found = difflib.get_close_matches(key, by_key, n=1, cutoff=ALIKE)
+    return by_key[found[0]] if found else None
 
 
 def misspelled_among(names: Iterable[str], known: Collection[str]) -> dict[str, str]:

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from everlearn.errors import DamagedJournal, UnknownLabel
+from everlearn.images.folders import folded
 from everlearn.memory.storage.interface import Database, damaged_journal
 from everlearn.memory.storage.regions import (
     box_row,
@@ -182,8 +183,8 @@ class Journal:
         query = "SELECT 1 FROM teachings WHERE name = ? AND position IS NOT NULL LIMIT 1"
         return self.db.value(query, name_id) is not None
 
-    def spellings_of(self, folded: str) -> list[str]:
-        """Names with teachings that count whose case-folded form is this one, sorted.
+    def spellings_of(self, key: str) -> list[str]:
+        """Names with teachings that count whose folded form is this one, sorted.
 
         The database compares names regardless of case for ASCII only; other names are compared
         here.
@@ -191,12 +192,10 @@ class Journal:
         rows = self.db.rows(
             f"SELECT id, name FROM names WHERE LOWER(name) = ? OR {self.db.not_ascii('name')} "
             "ORDER BY name",
-            folded,
+            key,
         )
         return [
-            name
-            for name_id, name in rows
-            if name.casefold() == folded and self._counts(int(name_id))
+            name for name_id, name in rows if folded(name) == key and self._counts(int(name_id))
         ]
 
     def totals(self) -> tuple[int, int]:

@@ -7,6 +7,7 @@ they belong to.
 
 import base64
 import binascii
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -22,15 +23,16 @@ from everlearn.errors import (
     ServiceFailed,
 )
 from everlearn.images.decode import DEFAULT_LIMITS
+from everlearn.service.http_address import is_http
 
 SECONDS = 20.0
 
 
 def origin(address: str) -> str:
     """Scheme, host and port of an address."""
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not is_http(address):
         raise InvalidParameter(f"an address looks like http://localhost:8080, not {address!r}")
+    parts = urlsplit(address)
     port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     return f"{parts.scheme}://{parts.hostname}:{port}"
 
@@ -89,7 +91,10 @@ class Remote:
             raise InvalidInput(f"a picture's address must be a string, not {address!r}")
         if address.startswith("data:"):
             return _inline(address)
-        whole = urljoin(self._address, address)
+        try:
+            whole = urljoin(self._address, address)
+        except ValueError:
+            raise InvalidInput(f"{address[:80]!r} is not the address of a picture") from None
         _require(whole, self._allowed)
         return self._read(urllib.request.Request(whole))
 
@@ -113,7 +118,7 @@ class Remote:
         try:
             with self._opener.open(request, timeout=SECONDS) as answer:
                 data: bytes = answer.read(most + 1)
-        except (urllib.error.URLError, OSError) as error:
+        except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
             if isinstance(error, urllib.error.HTTPError):
                 error.close()  # the answer, which is not read
             where = urlsplit(request.full_url)
@@ -126,7 +131,7 @@ class Remote:
 def _require(address: str, allowed: frozenset[str]) -> None:
     try:
         found = origin(address)
-    except (InvalidParameter, ValueError):
+    except InvalidParameter:
         raise InvalidInput(f"a picture is fetched over HTTP only, not {address[:80]!r}") from None
     if found not in allowed:
         raise InvalidInput(

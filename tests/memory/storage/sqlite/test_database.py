@@ -489,3 +489,45 @@ def test_damage_in_the_log_before_a_snapshot_is_detected(taught):
     db.close()
     with pytest.raises(DamagedJournal, match="entry 3 of the log"):
         Memory(folder, read_only=True).history()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+@pytest.mark.parametrize("end", ["", "-wal", "-journal", "-shm"])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_pipe_in_place_of_the_journal_is_refused(taught, end, read_only):
+    """Opening it would wait forever."""
+    folder, _, _ = taught
+    file = folder / f"journal.sqlite{end}"
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+    with pytest.raises(NotAMemory, match="not a regular file"):
+        Memory(folder, read_only=read_only)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+def test_a_pipe_in_place_of_the_lock_is_refused(taught):
+    folder, _, _ = taught
+    (folder / "writer.lock").unlink()
+    os.mkfifo(folder / "writer.lock")
+    with pytest.raises(NotAMemory, match="not a regular file"):
+        Memory(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+def test_pipes_in_place_of_caches_are_not_read(taught, tmp_path):
+    folder, X, _ = taught
+    names = [path.name for path in folder.glob("snapshot-*")]
+    assert names
+    for name in names:
+        (folder / name).unlink()
+    for name in (*names, "prepared-0", "network-x.safetensors", "before-reembed-1"):
+        os.mkfifo(folder / name)
+    (folder / "network-y.safetensors").symlink_to("network-x.safetensors")
+    with Memory(folder, read_only=True) as memory:
+        assert len(memory.ask(X[0])) > 0
+        with pytest.raises(CannotWrite, match="not a regular file"):
+            memory.backup(tmp_path / "copy")
+    (folder / "network-y.safetensors").unlink()
+    with Memory(folder) as memory:
+        memory.backup(tmp_path / "copy")
+    assert not list((tmp_path / "copy").glob("network-*"))

@@ -37,6 +37,8 @@ from everlearn.memory.storage.sqlite.readers import Reader, open_reader
 from everlearn.persistence import flush_folder
 
 FILE = "journal.sqlite"
+# Ends of the names of SQLite's files: the database, its logs, and their index.
+BESIDE = ("", "-wal", "-journal", "-shm")
 
 # Errors of the disk, of permissions and of locks; any other error means damage.
 ACCESS_ERRORS = (
@@ -63,6 +65,12 @@ PAGES, LOG = "pages", "log"
 PATIENCE_SECONDS = 2.0
 
 
+def require_regular(path: Path) -> None:
+    """Refuse a pipe or device in place of a file, on which SQLite would wait forever."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise NotAMemory(f"{path} is not a regular file; remove it, or restore a backup")
+
+
 class SQLiteDatabase:
     """One connection to the journal's file; ``write`` creates the file if necessary."""
 
@@ -74,6 +82,8 @@ class SQLiteDatabase:
         self.memory = str(path.parent)
         self.writes = write
         self._reader: Reader | None = None
+        for end in BESIDE:
+            require_regular(path.with_name(f"{path.name}{end}"))
         try:
             if write:
                 if not path.exists():

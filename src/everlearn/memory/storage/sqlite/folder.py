@@ -9,6 +9,7 @@ writer.lock        held by the process that teaches
 """
 
 import contextlib
+import errno
 import mmap
 import os
 import sqlite3
@@ -20,7 +21,7 @@ from everlearn.memory.storage.interface import Database
 from everlearn.memory.storage.rows import content_digest, row_checksum
 from everlearn.memory.storage.schema import hardened
 from everlearn.memory.storage.sqlite import derived_files
-from everlearn.memory.storage.sqlite.database import FILE, SQLiteDatabase
+from everlearn.memory.storage.sqlite.database import FILE, SQLiteDatabase, require_regular
 from everlearn.persistence import flush_folder, replace_file
 
 COLLECTED = (
@@ -116,16 +117,24 @@ class FolderCaches:
         self._folder = folder
 
     def names(self, prefix: str) -> list[str]:
-        return sorted(path.name for path in self._folder.glob(f"{prefix}*"))
+        found = self._folder.glob(f"{prefix}*")
+        return sorted(p.name for p in found if os.path.isfile(p) or os.path.islink(p))
 
     def read(self, name: str) -> bytes:
-        return (self._folder / name).read_bytes()
+        return self._regular(name).read_bytes()
 
     def view(self, name: str) -> memoryview:
-        with (self._folder / name).open("rb") as file:
+        with self._regular(name).open("rb") as file:
             if not os.fstat(file.fileno()).st_size:
                 return memoryview(b"")
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+
+    def _regular(self, name: str) -> Path:
+        """The path of a file; anything else, such as a pipe, could make reading wait forever."""
+        path = self._folder / name
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, f"{path} is not a regular file")
+        return path
 
     def write(self, name: str, data: bytes) -> None:
         replace_file(self._folder / name, data)
@@ -238,6 +247,7 @@ class WriterLock:
 
     def __init__(self, folder: Path) -> None:
         path = folder / LOCK
+        require_regular(path)
         try:
             self._db = sqlite3.connect(
                 path, timeout=0, isolation_level=None, check_same_thread=False
