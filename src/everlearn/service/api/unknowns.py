@@ -3,12 +3,12 @@
 from typing import Annotated
 
 from fastapi import HTTPException, Path, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from everlearn.memory.memory import Memory
 from everlearn.service.api.addresses import ChangeKey, Chosen, new_router, takes
 from everlearn.service.api.bodies import received
-from everlearn.service.api.models import Name, ReadOff, Sent
+from everlearn.service.api.models import Counted, Name, ReadOff, Sent, Strictness
 
 Number = Annotated[int, Field(ge=1, lt=1 << 63)]
 
@@ -35,16 +35,6 @@ class NameStrangersRequest(Sent):
 
 class GroupRequest(Sent):
     group: Number
-
-
-class Counted(BaseModel):
-    count: int
-
-
-class Strictness(Sent):
-    accept: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
-        description="Lower bound on the share of familiar things that are not called unknown."
-    )
 
 
 @router.get("/strictness")
