@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 from importlib.metadata import EntryPoints
@@ -401,6 +402,9 @@ def test_an_interrupt_keeps_finished_teachings(tmp_path, photos):
         # What a shell starts in the background ignores interrupts, and so would its children.
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
+    # Reading ends when the process is killed.
+    watchdog = threading.Timer(120, process.kill)
+    watchdog.start()
     try:
         shown = process.stdout.readline()
         time.sleep(0.1)
@@ -408,6 +412,7 @@ def test_an_interrupt_keeps_finished_teachings(tmp_path, photos):
         shown += process.stdout.read()
         assert process.wait() == 130
     finally:
+        watchdog.cancel()
         process.stdout.close()
         process.kill()
         process.wait()

@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import logging
 import socket
-import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from everlearn.service import Settings
 from everlearn.service.held_bytes import HeldBytes
 from everlearn.service.server import OnceInAWhile, make_server
-from tests.service.conftest import TOKEN, listening
+from tests.service.conftest import TOKEN, listening, wait_until
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 HANDSHAKE = "\r\n".join(
@@ -71,7 +70,7 @@ def test_a_connection_that_is_answered_does_not_make_room(memories):
             assert one.getresponse().status == 200
         assert names(address) == 503
         listeners[0].close()
-        until(lambda: names(address) == 200)
+        wait_until(lambda: names(address) == 200)
 
 
 def begun(address, stack, first, *parts):
@@ -83,13 +82,6 @@ def begun(address, stack, first, *parts):
         for part in (first, *parts):
             connection.sendall(part)
     return connection
-
-
-def until(condition):
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 WHOLE = b"\x82\xff" + (900_000).to_bytes(8, "big") + MASK, bytes(800_000)
@@ -118,7 +110,7 @@ def test_unfinished_messages_share_a_memory_limit(memories, parts, monkeypatch):
         assert closed
         for one in sockets:
             one.close()
-        until(lambda: held[0].now == 0)
+        wait_until(lambda: held[0].now == 0)
         assert names(address) == 200
 
 

@@ -35,10 +35,12 @@ def replica(address, *followers):
         made = [make(service) for make in followers]
         for follower in made:
             service.follow(follower)
-        yield service
-        service.close()
-        for follower in made:
-            follower.close()
+        try:
+            yield service
+        finally:
+            service.close()
+            for follower in made:
+                follower.close()
 
 
 def hooked(url):

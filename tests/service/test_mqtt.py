@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +17,7 @@ from everlearn.errors import InvalidParameter
 from everlearn.service import Settings
 from everlearn.service.mqtt import Mqtt, parse_broker
 from everlearn.service.served import Service
-from tests.service.conftest import picture
+from tests.service.conftest import accepts_connections, picture, wait_until
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
 
@@ -38,14 +39,12 @@ def broker(tmp_path):
     process = subprocess.Popen(
         [MOSQUITTO, "-c", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    waiting = threading.Event()
-    for _ in range(600):
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            break
-        waiting.wait(0.1)
-    yield port
-    process.terminate()
-    process.wait(60)
+    try:
+        wait_until(lambda: accepts_connections(port))
+        yield port
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 def test_a_broker_is_a_host_and_a_port():
@@ -68,24 +67,25 @@ def listening(port, *topics):
     client.on_message = lambda c, d, message: heard.put((message.topic, message.payload))
     client.connect("127.0.0.1", port)
     client.loop_start()
-    assert ready.wait(60)
-    yield client, heard
-    client.disconnect()
-    client.loop_stop()
+    try:
+        assert ready.wait(60)
+        yield client, heard
+    finally:
+        client.disconnect()
+        client.loop_stop()
 
 
-def wait_for(heard, topic, right=lambda payload: True):
-    while True:
-        found, payload = heard.get(timeout=60)
-        if found == topic and right(payload):
-            return payload
+def wait_for(heard, topic, wanted=lambda payload: True):
+    """The first wanted message under this topic."""
+    return wait_for_all(heard, [topic], wanted)[topic]
 
 
 def wait_for_all(heard, topics, wanted=lambda payload: True):
-    """What was published under each of these topics, in whatever order it came."""
+    """The latest wanted message under each of these topics, in whatever order they come."""
     found = {}
+    end = time.monotonic() + 60
     while set(found) != set(topics):
-        topic, payload = heard.get(timeout=60)
+        topic, payload = heard.get(timeout=max(0.0, end - time.monotonic()))
         if topic in topics and wanted(payload):
             found[topic] = payload
     return found
@@ -237,14 +237,6 @@ def broker_at(port, folder):
     finally:
         process.terminate()
         process.wait(60)
-
-
-def wait_until(is_so):
-    for _ in range(600):
-        if is_so():
-            return
-        threading.Event().wait(0.1)
-    raise AssertionError("it did not happen in a minute")
 
 
 @broker_only

@@ -17,7 +17,7 @@ import pytest
 from everlearn import Client
 from everlearn.errors import InvalidParameter
 from everlearn.service.webhooks import WaitingEvents, Webhooks
-from tests.service.conftest import TOKEN
+from tests.service.conftest import TOKEN, accepts_connections, wait_until
 
 SECRET = "a word both know"
 
@@ -38,12 +38,14 @@ def receiver(statuses=()):
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/hook?a=1", posts
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/hook?a=1", posts
+    finally:
+        server.shutdown()
+        thread.join(60)
+        server.server_close()
 
 
 def test_webhooks_are_signed_and_delivered_in_order(api):
@@ -106,19 +108,21 @@ def test_sigterm_waits_until_everything_is_sent_and_closed(tmp_path):
             stderr=subprocess.PIPE,
             text=True,
         )  # fmt: skip
+        # Every wait below ends when the process is killed.
+        watchdog = threading.Timer(180, process.kill)
+        watchdog.start()
         try:
             assert "Open http" in process.stdout.readline()
-            for _ in range(600):
-                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                    break
-                threading.Event().wait(0.1)
+            wait_until(lambda: accepts_connections(port))
             with Client(f"http://127.0.0.1:{port}", token=TOKEN) as client:
                 for number in range(15):
                     client.teach([float(number), 1.0], "cup")
             process.terminate()
             _, said = process.communicate(timeout=60)
         finally:
+            watchdog.cancel()
             process.kill()
+            process.communicate()
         assert process.returncode == 0, said
         assert "Stopped. Everything that was taught is saved." in said
         assert posts.qsize() == 15

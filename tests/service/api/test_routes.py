@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 from everlearn import Memory
-from tests.service.conftest import picture
+from tests.service.conftest import picture, wait_until
 
 
 def teach(api, vector, name, **more):
@@ -153,7 +153,7 @@ def test_concurrent_teachings_are_not_lost(api, memories, tmp_path, rng):
         asked = api.post("/v1/ask", json={"vector": vectors[0, 0].astype(float).tolist()})
         assert asked.status_code == 200
     for thread in threads:
-        thread.join()
+        thread.join(60)
     assert not failures
     taught = memories["home"].teachings()
     assert len(taught) == 96
@@ -179,8 +179,7 @@ def test_events_report_changes(serve):
         await events.aclose()
 
     task = api.portal.start_task_soon(listen)
-    while not service.events.listeners:
-        pass
+    wait_until(lambda: service.events.listeners)
     teach(api, [0, 1], "<b>cup</b>")
     api.post("/v1/teach?memory=garden", json={"vector": [1, 2], "name": "rose"})
     api.post("/v1/undo")
