@@ -155,13 +155,13 @@ def test_unreadable_images_are_listed_with_exit_code_one(run, photos, tmp_path):
     bad.write_bytes(b"no image")
     result = run("teach", "--as", "leaf", bad, photos / "leaf", expect=1)
     assert "taught 4 images" in result.stdout
-    formats = "JPEG, PNG, WebP, GIF, BMP, AVIF and HEIC"
-    assert f"bad.jpg is not an image; supported formats are {formats}\n" in result.stderr
+    use = "use a JPEG, PNG, WebP, GIF, BMP, AVIF or HEIC file"
+    assert f"bad.jpg is in no known image format; {use}\n" in result.stderr
     result = run("ask", bad, photos / "leaf" / "0.png", expect=1)
     assert "error: " in result.stdout
     assert "leaf" in result.stdout
     described = as_json(run("ask", "--json", bad, expect=1))
-    assert "not an image" in described[0]["error"]
+    assert f"bad.jpg is in no known image format; {use}" in described[0]["error"]
 
 
 @pytest.mark.usefixtures("taught")

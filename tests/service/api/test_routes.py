@@ -76,6 +76,18 @@ def test_images_are_accepted_in_three_encodings(api):
     assert thumbnail.content.startswith(b"\xff\xd8")
 
 
+def test_a_refused_image_is_named_by_its_field_with_what_to_do(api):
+    for image, message in (
+        (b"words", "the image is in no known image format; use a JPEG, PNG, "),
+        (b"II*\0 words", "the image is a TIFF file, which is not supported; use a JPEG, PNG, "),
+        (b"", "the image is empty"),
+        (picture(1, 2, 3)[:60], "the image is damaged "),
+    ):
+        refused = api.post("/v1/teach", data={"name": "red"}, files={"image": ("x.png", image)})
+        assert refused.status_code == 422
+        assert refused.json()["error"]["message"].startswith(message)
+
+
 def test_correct_forget_rename_undo_redo(api):
     teach(api, [0, 1], "cup", source="kitchen")
     teach(api, [1, 0], "pen")
