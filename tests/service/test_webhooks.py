@@ -16,7 +16,8 @@ import pytest
 
 from everlearn import Client
 from everlearn.errors import InvalidParameter
-from everlearn.service.webhooks import WaitingEvents, Webhooks
+from everlearn.memory.storage.interface import StoredEvent
+from everlearn.service.webhooks import WaitingEvents, Webhook, Webhooks
 from tests.service.conftest import TOKEN, accepts_connections, wait_until
 
 SECRET = "a word both know"
@@ -129,18 +130,45 @@ def test_sigterm_waits_until_everything_is_sent_and_closed(tmp_path):
     assert not list((tmp_path / "m").glob("journal.sqlite-wal"))
 
 
-def test_frames_are_aggregated_and_dropped_before_changes():
+def test_frames_are_combined_and_dropped_before_changes():
     events = WaitingEvents(3)
     for number in range(1_000):
-        assert events.put({"event": "unknown", "memory": "home", "id": number}) == 0
-    lost = [events.put({"event": "taught", "memory": "home", "id": 1_000 + n}) for n in range(5)]
-    assert lost == [0, 0, 1, 0, 0]
-    assert events.put({"event": "unknown", "memory": "home", "id": 2_000}) == 1
+        assert events.put({"event": "unknown", "memory": "home", "id": number}) is None
+    dropped = [events.put({"event": "taught", "memory": "home", "id": 1_000 + n}) for n in range(5)]
+    frames = {"event": "unknown", "memory": "home", "id": 999, "count": 1_000}
+    assert dropped == [None, None, frames, None, None]
+    frame = {"event": "unknown", "memory": "home", "id": 2_000}
+    assert events.put(frame) is frame
     kept = [events.get(0.0) for _ in range(5)]
     assert [one["event"] for one in kept] == ["taught"] * 5
     for number in range(3):
         events.put({"event": "unknown", "memory": "home", "id": number})
     assert events.get(0.0)["count"] == 3
+
+
+def stored(number):
+    return StoredEvent(number, 1.0, "taught", {"name": "cup"})
+
+
+def test_events_of_two_databases_with_the_same_number_both_arrive():
+    with receiver() as (url, posts):
+        hook = Webhook(url, SECRET)
+        arrived = [hook.deliver(memory, stored(7)) for memory in ("home", "garden")]
+        told = [json.loads(posts.get(timeout=60)[1])["memory"] for _ in arrived]
+        wait_until(lambda: all(done() for done in arrived))
+        hook.close()
+    assert told == ["home", "garden"]
+
+
+def test_an_event_dropped_from_a_full_queue_is_not_awaited():
+    """Otherwise the replica that sends it would wait for ever, and send no later one."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        hook = Webhook(f"http://127.0.0.1:{closed.getsockname()[1]}/", SECRET, waiting=1)
+        arrived = [hook.deliver("home", stored(number)) for number in range(1, 30)]
+        assert arrived[-1]()
+        assert hook.lost >= 10
+        hook.close(0.1)
 
 
 @pytest.mark.parametrize("url", ["http://" + "x" * 70 + ".example/", "http://h:99999/"])
