@@ -10,9 +10,9 @@
 Each URL has its own thread and queue, so that one that does not answer delays no other and never
 the service. Events arrive in order. An event that is not answered with 2xx is sent again after
 1, 2, 4, … seconds, a limited number of times; one answered with 4xx, except 408 and 429, is dropped
-at once. Consecutive unknown frames are combined into one event with their ``count``; if the queue is
-full, the oldest of them are dropped before any change. Dropped events are counted in the metrics.
-Ids increase across restarts: they begin at the start time in microseconds.
+at once. Consecutive unknown frames are combined into one event with their ``count``; if the queue
+is full, the oldest of them are dropped before any change. Dropped events are counted in the
+metrics. Ids increase across restarts: they begin at the start time in microseconds.
 
 Changes of a Memory in a database are sent by one of the replicas (fleet.py), under ids assigned by
 the database. Events not sent before the end are sent by another replica, or at the next start.
