@@ -10,7 +10,7 @@ import pytest
 
 from everlearn.service import Settings
 from everlearn.service.held_bytes import HeldBytes
-from everlearn.service.server import OnceInAWhile, make_server
+from everlearn.service.server import RepeatFilter, make_server
 from tests.service.conftest import TOKEN, listening, wait_until
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
@@ -99,7 +99,7 @@ def test_unfinished_messages_share_a_memory_limit(memories, parts, monkeypatch):
         contextlib.ExitStack() as stack,
     ):
         sockets = [begun(address, stack, *parts) for _ in range(6)]
-        seen = held[0].now
+        seen = held[0].total
         assert 1_000_000 < seen <= 2_000_000
         closed = 0
         for one in sockets:
@@ -110,7 +110,7 @@ def test_unfinished_messages_share_a_memory_limit(memories, parts, monkeypatch):
         assert closed
         for one in sockets:
             one.close()
-        wait_until(lambda: held[0].now == 0)
+        wait_until(lambda: held[0].total == 0)
         assert names(address) == 200
 
 
@@ -125,8 +125,34 @@ def test_a_message_is_counted_until_it_is_answered(memories):
             connection.sendall(frame)
 
 
+def test_a_stream_whose_answers_are_not_read_makes_room(memories):
+    names = [f"{number:04} {'x' * 180}" for number in range(300)]
+    memories["home"].teach_many(([float(i), 1.0], name) for i, name in enumerate(names))
+    question = b'{"vector": [1.0, 1.0], "top": 10000}'
+    frame = b"\x81" + bytes([0x80 | len(question)]) + MASK + question
+    with (
+        listening(memories, listeners=1, stream_seconds=0.5, header_seconds=60.0) as address,
+        contextlib.ExitStack() as stack,
+    ):
+        unread = socket.socket()
+        stack.callback(unread.close)
+        unread.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        unread.settimeout(1)
+        unread.connect(place(address))
+        unread.sendall(HANDSHAKE)
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            for _ in range(5_000):
+                unread.sendall(frame)
+
+        def answered():
+            with contextlib.closing(begun(address, stack, frame)) as stream:
+                return b'"answers"' in stream.recv(4096)
+
+        wait_until(answered, seconds=30)
+
+
 def test_the_same_message_of_the_event_loop_is_logged_once_in_a_while():
-    once = OnceInAWhile(seconds=60.0)
+    once = RepeatFilter(seconds=60.0)
     records = [
         logging.LogRecord("asyncio", logging.ERROR, "", 0, text, (), None)
         for text in ("out of resource", "out of resource", "other")
