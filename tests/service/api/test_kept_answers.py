@@ -5,7 +5,7 @@ import json
 from everlearn import Client, Memory, Pixels
 from everlearn.service.api import exchanging, models, routes, unknowns
 from everlearn.service.api.addresses import ChangeKey
-from everlearn.service.api.kept_answers import restored, written
+from everlearn.service.api.kept_answers import from_json_value, to_json_value
 from tests.service.conftest import TOKEN, listening, picture
 
 # An erase and a merge are several transactions: their answers are never stored.
@@ -33,7 +33,7 @@ def test_every_answer_to_a_change_can_be_restored():
 
 def test_an_answer_is_restored_from_json():
     for answer in (models.Taught(new=True), models.Strictness(accept=0.9), {"a": [1, "b", None]}):
-        assert restored(json.loads(json.dumps(written(answer)))) == answer
+        assert from_json_value(json.loads(json.dumps(to_json_value(answer)))) == answer
 
 
 def test_changes_of_a_memory_in_a_database_are_answered(address):

@@ -40,12 +40,7 @@ class GroupRequest(Sent):
 @router.get("/strictness")
 async def strictness(served: Chosen) -> Strictness:
     """How strict *unknown* is."""
-
-    def look(memory: Memory) -> Strictness:
-        memory.names()
-        return Strictness(accept=memory.accept)
-
-    return await served.question(look)
+    return await served.question(lambda memory: Strictness(accept=memory.accept))
 
 
 @router.post("/strictness", openapi_extra=takes(Strictness))
@@ -87,7 +82,7 @@ async def name_strangers(request: Request, served: Chosen, key: ChangeKey) -> Co
 
     def work(memory: Memory) -> Counted:
         count = memory.name_unknowns(sent.group, sent.name)
-        served.tell("named", name=sent.name, count=count)
+        served.publish("named", name=sent.name, count=count)
         return Counted(count=count)
 
     return await served.change(work, key)
@@ -95,12 +90,12 @@ async def name_strangers(request: Request, served: Chosen, key: ChangeKey) -> Co
 
 @router.post("/strangers/ignore", openapi_extra=takes(GroupRequest))
 async def ignore_strangers(request: Request, served: Chosen, key: ChangeKey) -> Counted:
-    """Answer whatever resembles this group with *ignored*."""
+    """Answer pictures that resemble this group with *ignored* from now on."""
     sent = await received(request, GroupRequest)
 
     def work(memory: Memory) -> Counted:
         count = memory.ignore_unknowns(sent.group)
-        served.tell("ignored", count=count)
+        served.publish("ignored", count=count)
         return Counted(count=count)
 
     return await served.change(work, key)
@@ -113,7 +108,7 @@ async def drop_strangers(request: Request, served: Chosen, key: ChangeKey) -> Co
 
     def work(memory: Memory) -> Counted:
         count = memory.drop_unknowns(sent.group)
-        served.tell("dropped", count=count)
+        served.publish("dropped", count=count)
         return Counted(count=count)
 
     return await served.change(work, key)
