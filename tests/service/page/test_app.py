@@ -292,7 +292,7 @@ def test_a_picture_is_sent_unchanged_and_correct_moves_it(browse, live, memories
     see(page.locator("#notice")).to_have_text("Learned: teal")
     assert [one.source for one in home.teachings("teal")] == ["other.png"]
     page.locator("#hold").click()
-    see(page.locator("#notice")).to_have_text("Nothing new of teal")
+    see(page.locator("#notice")).to_have_text("Learned nothing new about teal")
     assert page.problems == []
 
 
@@ -471,6 +471,18 @@ def test_the_strictness_of_unknown_is_set_on_the_page(browse, live, memories, tm
     page.reload()
     see(page.locator("#accept")).to_have_value("0.99")
     assert page.problems == []
+
+
+@browser_only
+def test_each_memory_has_its_own_strictness(browse, live, memories):
+    memories["garden"].set_accept(0.8)
+    page = browse(camera=False)
+    page.goto(f"{live}/?token={TOKEN}")
+    see(page.locator("#accept")).to_have_value("0.95")
+    page.get_by_label("Memory").select_option("garden")
+    see(page.locator("#accept")).to_have_value("0.8")
+    page.get_by_label("Memory").select_option("home")
+    see(page.locator("#accept")).to_have_value("0.95")
 
 
 @contextlib.contextmanager
