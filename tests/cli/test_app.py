@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 from importlib.metadata import EntryPoints
@@ -154,13 +155,13 @@ def test_unreadable_images_are_listed_with_exit_code_one(run, photos, tmp_path):
     bad.write_bytes(b"no image")
     result = run("teach", "--as", "leaf", bad, photos / "leaf", expect=1)
     assert "taught 4 images" in result.stdout
-    formats = "JPEG, PNG, WebP, GIF, BMP, AVIF and HEIC"
-    assert f"bad.jpg is not an image; supported formats are {formats}\n" in result.stderr
+    use = "use a JPEG, PNG, WebP, GIF, BMP, AVIF or HEIC file"
+    assert f"bad.jpg is in no known image format; {use}\n" in result.stderr
     result = run("ask", bad, photos / "leaf" / "0.png", expect=1)
     assert "error: " in result.stdout
     assert "leaf" in result.stdout
     described = as_json(run("ask", "--json", bad, expect=1))
-    assert "not an image" in described[0]["error"]
+    assert f"bad.jpg is in no known image format; {use}" in described[0]["error"]
 
 
 @pytest.mark.usefixtures("taught")
@@ -401,6 +402,9 @@ def test_an_interrupt_keeps_finished_teachings(tmp_path, photos):
         # What a shell starts in the background ignores interrupts, and so would its children.
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
+    # Reading ends when the process is killed.
+    watchdog = threading.Timer(120, process.kill)
+    watchdog.start()
     try:
         shown = process.stdout.readline()
         time.sleep(0.1)
@@ -408,6 +412,7 @@ def test_an_interrupt_keeps_finished_teachings(tmp_path, photos):
         shown += process.stdout.read()
         assert process.wait() == 130
     finally:
+        watchdog.cancel()
         process.stdout.close()
         process.kill()
         process.wait()

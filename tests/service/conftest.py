@@ -20,6 +20,21 @@ TOKEN = "a-token-only-tests-know"
 ADDRESS = "http://127.0.0.1:8737"
 
 
+def wait_until(condition, seconds=60):
+    """Wait until a condition holds; fail if it does not within this time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"it did not happen within {seconds} s"
+        time.sleep(0.02)
+
+
+def accepts_connections(port):
+    """Whether something listens at a port of this machine."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
 def picture(red: int, green: int, blue: int, shift: int = 0) -> bytes:
     """A PNG of one colour with a stripe somewhere."""
     pixels = np.full((32, 32, 3), (red, green, blue), dtype=np.uint8)
@@ -75,15 +90,17 @@ def listening(memories, port=None, **limits):
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
     server = make_server(memories, Settings(token=TOKEN, **limits), port=port)
-    thread = threading.Thread(target=server.run)
+    # A daemon: a server that does not stop fails its test and does not keep pytest from ending.
+    thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    while not server.started:
+    try:
+        wait_until(lambda: server.started or not thread.is_alive())
         assert thread.is_alive()
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{port}"
-    server.handle_exit(signal.SIGTERM, None)
-    thread.join(60)
-    assert not thread.is_alive()
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.handle_exit(signal.SIGTERM, None)
+        thread.join(60)
+    assert not thread.is_alive(), "the service did not stop within a minute"
 
 
 @pytest.fixture

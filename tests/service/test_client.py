@@ -140,7 +140,7 @@ def test_a_stream_that_breaks_raises_a_named_error():
         connection.recv()  # and is closed without an answer
 
     with serve(gone, "127.0.0.1", 0) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         port = server.socket.getsockname()[1]
         client = Client(f"http://127.0.0.1:{port}", token=TOKEN)

@@ -6,15 +6,14 @@ import io
 import logging
 import socket
 import sys
-import time
 from urllib.parse import urlsplit
 
 import pytest
 
 from everlearn.service import Settings
 from everlearn.service.held_bytes import HeldBytes
-from everlearn.service.server import OnceInAWhile, configure_log, make_server
-from tests.service.conftest import TOKEN, listening
+from everlearn.service.server import RepeatFilter, configure_log, make_server
+from tests.service.conftest import TOKEN, listening, wait_until
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 HANDSHAKE = "\r\n".join(
@@ -73,7 +72,7 @@ def test_a_connection_that_is_answered_does_not_make_room(memories):
             assert one.getresponse().status == 200
         assert names(address) == 503
         listeners[0].close()
-        until(lambda: names(address) == 200)
+        wait_until(lambda: names(address) == 200)
 
 
 def begun(address, stack, first, *parts):
@@ -85,13 +84,6 @@ def begun(address, stack, first, *parts):
         for part in (first, *parts):
             connection.sendall(part)
     return connection
-
-
-def until(condition):
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 WHOLE = b"\x82\xff" + (900_000).to_bytes(8, "big") + MASK, bytes(800_000)
@@ -109,7 +101,7 @@ def test_unfinished_messages_share_a_memory_limit(memories, parts, monkeypatch):
         contextlib.ExitStack() as stack,
     ):
         sockets = [begun(address, stack, *parts) for _ in range(6)]
-        seen = held[0].now
+        seen = held[0].total
         assert 1_000_000 < seen <= 2_000_000
         closed = 0
         for one in sockets:
@@ -120,7 +112,7 @@ def test_unfinished_messages_share_a_memory_limit(memories, parts, monkeypatch):
         assert closed
         for one in sockets:
             one.close()
-        until(lambda: held[0].now == 0)
+        wait_until(lambda: held[0].total == 0)
         assert names(address) == 200
 
 
@@ -135,8 +127,34 @@ def test_a_message_is_counted_until_it_is_answered(memories):
             connection.sendall(frame)
 
 
+def test_a_stream_whose_answers_are_not_read_makes_room(memories):
+    names = [f"{number:04} {'x' * 180}" for number in range(300)]
+    memories["home"].teach_many(([float(i), 1.0], name) for i, name in enumerate(names))
+    question = b'{"vector": [1.0, 1.0], "top": 10000}'
+    frame = b"\x81" + bytes([0x80 | len(question)]) + MASK + question
+    with (
+        listening(memories, listeners=1, stream_seconds=0.5, header_seconds=60.0) as address,
+        contextlib.ExitStack() as stack,
+    ):
+        unread = socket.socket()
+        stack.callback(unread.close)
+        unread.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        unread.settimeout(1)
+        unread.connect(place(address))
+        unread.sendall(HANDSHAKE)
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            for _ in range(5_000):
+                unread.sendall(frame)
+
+        def answered():
+            with contextlib.closing(begun(address, stack, frame)) as stream:
+                return b'"answers"' in stream.recv(4096)
+
+        wait_until(answered, seconds=30)
+
+
 def test_the_same_message_of_the_event_loop_is_logged_once_in_a_while():
-    once = OnceInAWhile(seconds=60.0)
+    once = RepeatFilter(seconds=60.0)
     records = [
         logging.LogRecord("asyncio", logging.ERROR, "", 0, text, (), None)
         for text in ("out of resource", "out of resource", "other")
@@ -186,7 +204,7 @@ def test_the_secret_in_the_address_of_a_socket_is_not_logged(memories, log):
                 connection = opened(address, stack)
                 connection.sendall(handshake)
                 assert connection.recv(4096)
-        until(lambda: logged.getvalue().count("WEBSOCKET") == 2)
+        wait_until(lambda: logged.getvalue().count("WEBSOCKET") == 2)
     assert "WEBSOCKET refused" in logged.getvalue()
     assert "WEBSOCKET /v1/ask/stream" in logged.getvalue()
     assert "a-secret" not in logged.getvalue()

@@ -8,15 +8,19 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 from everlearn import Client, Memory, Pixels
+from everlearn.memory.storage.interface import StoredEvent
 from everlearn.service import Settings
+from everlearn.service.events import Events
+from everlearn.service.fleet import FleetEvents
 from everlearn.service.mqtt import Mqtt
 from everlearn.service.served import Service
 from everlearn.service.webhooks import Webhooks
-from tests.service.conftest import TOKEN, listening, picture
+from tests.service.conftest import TOKEN, listening, picture, wait_until
 from tests.service.test_mqtt import broker, broker_only, wait_for
 from tests.service.test_mqtt import listening as at_broker
 from tests.service.test_webhooks import SECRET, receiver
@@ -35,10 +39,12 @@ def replica(address, *followers):
         made = [make(service) for make in followers]
         for follower in made:
             service.follow(follower)
-        yield service
-        service.close()
-        for follower in made:
-            follower.close()
+        try:
+            yield service
+        finally:
+            service.close()
+            for follower in made:
+                follower.close()
 
 
 def hooked(url):
@@ -195,6 +201,37 @@ def test_an_erase_over_http_with_a_key_is_complete(address):
             assert client.forget(name="pen", erase=True).count == 1
         assert list(memory.names()) == ["cup"]
         assert memory.verify().problems == ()
+
+
+class BrokenLog:
+    """A log of events whose first read fails in a way that is not expected."""
+
+    def __init__(self):
+        self.failures = [RuntimeError("a defect")]
+
+    def last(self):
+        return 0
+
+    def after(self, number, limit):
+        if self.failures:
+            raise self.failures.pop()
+        return [StoredEvent(1, 1.0, "taught", {"name": "cup"})][number:]
+
+    def wait(self, seconds):
+        time.sleep(min(seconds, 0.01))
+
+    def close(self):
+        pass
+
+
+def test_an_unexpected_error_does_not_end_the_delivery(monkeypatch):
+    monkeypatch.setattr("everlearn.service.fleet.RETRY_SECONDS", 0.01)
+    events, told = Events(1), []
+    events.publish_to_listeners = lambda *event: told.append(event)
+    fleet = FleetEvents("shop", BrokenLog(), events)
+    wait_until(lambda: told)
+    fleet.close()
+    assert told == [("shop", "taught", {"name": "cup"}, 1)]
 
 
 @broker_only

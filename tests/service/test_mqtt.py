@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +17,7 @@ from everlearn.errors import InvalidParameter
 from everlearn.service import Settings
 from everlearn.service.mqtt import Mqtt, parse_broker
 from everlearn.service.served import Service
-from tests.service.conftest import picture
+from tests.service.conftest import accepts_connections, picture, wait_until
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
 
@@ -38,22 +39,21 @@ def broker(tmp_path):
     process = subprocess.Popen(
         [MOSQUITTO, "-c", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    waiting = threading.Event()
-    for _ in range(600):
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            break
-        waiting.wait(0.1)
-    yield port
-    process.terminate()
-    process.wait(60)
+    try:
+        wait_until(lambda: accepts_connections(port))
+        yield port
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 def test_a_broker_is_a_host_and_a_port():
     assert parse_broker("home.local") == ("home.local", 1883)
     assert parse_broker("127.0.0.1:9") == ("127.0.0.1", 9)
     assert parse_broker("[::1]:1884") == ("::1", 1884)
-    with pytest.raises(InvalidParameter):
-        parse_broker("host:port")
+    for wrong in ("host:port", "host:0", "host:65536", "", ":1883", "[]:1883"):
+        with pytest.raises(InvalidParameter, match="a broker must be HOST or HOST:PORT"):
+            parse_broker(wrong)
 
 
 @contextlib.contextmanager
@@ -68,24 +68,25 @@ def listening(port, *topics):
     client.on_message = lambda c, d, message: heard.put((message.topic, message.payload))
     client.connect("127.0.0.1", port)
     client.loop_start()
-    assert ready.wait(60)
-    yield client, heard
-    client.disconnect()
-    client.loop_stop()
+    try:
+        assert ready.wait(60)
+        yield client, heard
+    finally:
+        client.disconnect()
+        client.loop_stop()
 
 
-def wait_for(heard, topic, right=lambda payload: True):
-    while True:
-        found, payload = heard.get(timeout=60)
-        if found == topic and right(payload):
-            return payload
+def wait_for(heard, topic, wanted=lambda payload: True):
+    """The first wanted message under this topic."""
+    return wait_for_all(heard, [topic], wanted)[topic]
 
 
 def wait_for_all(heard, topics, wanted=lambda payload: True):
-    """What was published under each of these topics, in whatever order it came."""
+    """The latest wanted message under each of these topics, in whatever order they come."""
     found = {}
+    end = time.monotonic() + 60
     while set(found) != set(topics):
-        topic, payload = heard.get(timeout=60)
+        topic, payload = heard.get(timeout=max(0.0, end - time.monotonic()))
         if topic in topics and wanted(payload):
             found[topic] = payload
     return found
@@ -112,10 +113,15 @@ def test_home_assistant_discovers_memories_and_receives_answers(broker, memories
         assert set(answer) == {"name", "unknown", "probability", "frame", "time"}
 
         memories["home"].teach(picture(0, 0, 200), "blue")
-        service.served["home"].tell("taught", name="blue", new=True)
+        service.served["home"].publish("taught", name="blue", new=True)
         told = json.loads(wait_for(heard, "everlearn/robot/home/event"))
         assert told == {"event": "taught", "name": "blue", "new": True}
         assert json.loads(wait_for(heard, "everlearn/robot/home/names"))["names"] == ["blue", "red"]
+
+        memories["garden"].teach(picture(0, 200, 0), "green")
+        memories["home"].merge(memories["garden"])
+        service.served["home"].publish("merged", taught=1, forgotten=0)
+        assert json.loads(wait_for(heard, "everlearn/robot/home/names"))["count"] == 3
 
         client.publish("everlearn/robot/home/ask", b"no picture")
         assert b"NotAnImage" in wait_for(heard, "everlearn/robot/home/event")
@@ -170,8 +176,8 @@ def test_two_cameras_of_one_memory_do_not_take_turns(memories):
     for _ in range(20):
         for session, image in (("left", picture(201, 0, 0)), ("right", picture(0, 0, 201))):
             answers = home.memory.ask(image)
-            home.steadied(session, answers)
-            home.note_answer(answers, session=session, example=image)
+            home.combine_frames(session, answers)
+            home.publish_answer(answers, session=session, example=image)
     answers = [facts for kind, facts in told if kind == "answered"]
     assert len(answers) == 2
     assert [facts["session"] for facts in answers] == ["left", "right"]
@@ -206,7 +212,7 @@ def test_a_topic_that_means_nothing_is_passed_over(memories, topic):
     pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
     service = Service(memories, Settings())
     mqtt = Mqtt(service, "127.0.0.1", 9, device="robot")
-    mqtt._heard(mqtt._client, None, SimpleNamespace(topic=topic, payload=b"picture"))
+    mqtt._on_message(mqtt._client, None, SimpleNamespace(topic=topic, payload=b"picture"))
     assert mqtt._pictures.empty()
     assert mqtt.failed == 0
     mqtt.close()
@@ -237,14 +243,6 @@ def broker_at(port, folder):
     finally:
         process.terminate()
         process.wait(60)
-
-
-def wait_until(is_so):
-    for _ in range(600):
-        if is_so():
-            return
-        threading.Event().wait(0.1)
-    raise AssertionError("it did not happen in a minute")
 
 
 @broker_only
@@ -287,18 +285,18 @@ def test_failures_are_counted_and_do_not_end_the_client(broker, memories, monkey
         mqtt = Mqtt(service, "127.0.0.1", broker, device="robot")
         service.follow(mqtt)
         wait_for_all(heard, [f"everlearn/robot/{name}/names" for name in memories])
-        known, failures = module._known, [OSError("the disk is gone")]
+        known, failures = module._names_payload, [OSError("the disk is gone")]
 
         def names(memory):
             if failures:
                 raise failures.pop()
             return known(memory)
 
-        monkeypatch.setattr(module, "_known", names)
-        service.served["home"].tell("taught", name="blue", new=True)
+        monkeypatch.setattr(module, "_names_payload", names)
+        service.served["home"].publish("taught", name="blue", new=True)
         while failures:
             wait_for(heard, "everlearn/robot/home/event")
-            service.served["home"].tell("taught", name="blue", new=True)
+            service.served["home"].publish("taught", name="blue", new=True)
         wait_for(heard, "everlearn/robot/home/names")
         assert mqtt.gauges() == [("everlearn_mqtt_failed", "", 1)]
         mqtt.close()

@@ -16,8 +16,9 @@ import pytest
 
 from everlearn import Client
 from everlearn.errors import InvalidParameter
-from everlearn.service.webhooks import WaitingEvents, Webhooks
-from tests.service.conftest import TOKEN
+from everlearn.memory.storage.interface import StoredEvent
+from everlearn.service.webhooks import WaitingEvents, Webhook, Webhooks
+from tests.service.conftest import TOKEN, accepts_connections, wait_until
 
 SECRET = "a word both know"
 
@@ -38,12 +39,14 @@ def receiver(statuses=()):
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/hook?a=1", posts
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/hook?a=1", posts
+    finally:
+        server.shutdown()
+        thread.join(60)
+        server.server_close()
 
 
 def test_webhooks_are_signed_and_delivered_in_order(api):
@@ -106,37 +109,66 @@ def test_sigterm_waits_until_everything_is_sent_and_closed(tmp_path):
             stderr=subprocess.PIPE,
             text=True,
         )  # fmt: skip
+        # Every wait below ends when the process is killed.
+        watchdog = threading.Timer(180, process.kill)
+        watchdog.start()
         try:
             assert "Open http" in process.stdout.readline()
-            for _ in range(600):
-                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                    break
-                threading.Event().wait(0.1)
+            wait_until(lambda: accepts_connections(port))
             with Client(f"http://127.0.0.1:{port}", token=TOKEN) as client:
                 for number in range(15):
                     client.teach([float(number), 1.0], "cup")
             process.terminate()
             _, said = process.communicate(timeout=60)
         finally:
+            watchdog.cancel()
             process.kill()
+            process.communicate()
         assert process.returncode == 0, said
         assert "Stopped. Everything that was taught is saved." in said
         assert posts.qsize() == 15
     assert not list((tmp_path / "m").glob("journal.sqlite-wal"))
 
 
-def test_frames_are_aggregated_and_dropped_before_changes():
+def test_frames_are_combined_and_dropped_before_changes():
     events = WaitingEvents(3)
     for number in range(1_000):
-        assert events.put({"event": "unknown", "memory": "home", "id": number}) == 0
-    lost = [events.put({"event": "taught", "memory": "home", "id": 1_000 + n}) for n in range(5)]
-    assert lost == [0, 0, 1, 0, 0]
-    assert events.put({"event": "unknown", "memory": "home", "id": 2_000}) == 1
+        assert events.put({"event": "unknown", "memory": "home", "id": number}) is None
+    dropped = [events.put({"event": "taught", "memory": "home", "id": 1_000 + n}) for n in range(5)]
+    frames = {"event": "unknown", "memory": "home", "id": 999, "count": 1_000}
+    assert dropped == [None, None, frames, None, None]
+    frame = {"event": "unknown", "memory": "home", "id": 2_000}
+    assert events.put(frame) is frame
     kept = [events.get(0.0) for _ in range(5)]
     assert [one["event"] for one in kept] == ["taught"] * 5
     for number in range(3):
         events.put({"event": "unknown", "memory": "home", "id": number})
     assert events.get(0.0)["count"] == 3
+
+
+def stored(number):
+    return StoredEvent(number, 1.0, "taught", {"name": "cup"})
+
+
+def test_events_of_two_databases_with_the_same_number_both_arrive():
+    with receiver() as (url, posts):
+        hook = Webhook(url, SECRET)
+        arrived = [hook.deliver(memory, stored(7)) for memory in ("home", "garden")]
+        told = [json.loads(posts.get(timeout=60)[1])["memory"] for _ in arrived]
+        wait_until(lambda: all(done() for done in arrived))
+        hook.close()
+    assert told == ["home", "garden"]
+
+
+def test_an_event_dropped_from_a_full_queue_is_not_awaited():
+    """Otherwise the replica that sends it would wait for ever, and send no later one."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        hook = Webhook(f"http://127.0.0.1:{closed.getsockname()[1]}/", SECRET, waiting=1)
+        arrived = [hook.deliver("home", stored(number)) for number in range(1, 30)]
+        assert arrived[-1]()
+        assert hook.lost >= 10
+        hook.close(0.1)
 
 
 @pytest.mark.parametrize("url", ["http://" + "x" * 70 + ".example/", "http://h:99999/"])

@@ -88,10 +88,8 @@ def essence(data: bytes, name: str) -> Essence:
         return _WALKS[kind](data, name)
     if kind in ("AVIF", "HEIF"):
         return Essence(kind, data)
-    raise NotAnImage(
-        f"{name} is {f'a {kind} file, which is not supported' if kind else 'not an image'}; "
-        f"supported formats are JPEG, PNG, WebP, GIF, BMP, AVIF and HEIC"
-    )
+    found = f"is a {kind} file, which is not supported" if kind else "is in no known image format"
+    raise NotAnImage(f"{name} {found}; use a JPEG, PNG, WebP, GIF, BMP, AVIF or HEIC file")
 
 
 def kind_of(data: bytes) -> str:

@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -19,12 +18,17 @@ from everlearn.errors import EverlearnError
 from everlearn.memory.memory import Memory
 from everlearn.service.api import exchanging, explaining, finding, folders, routes, stream, unknowns
 from everlearn.service.api.bodies import Bodies
-from everlearn.service.api.failures import body_of, headers_of, status_of
+from everlearn.service.api.failures import (
+    body_of,
+    headers_of,
+    status_of,
+    validation_message,
+)
 from everlearn.service.gate import HEALTH, READY, Gate
 from everlearn.service.served import Service
 from everlearn.service.settings import Settings
 
-KINDS = {
+MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
@@ -49,7 +53,7 @@ def create_app(
     service = Service(memories, settings)
 
     @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         service.close()
 
@@ -60,7 +64,7 @@ def create_app(
         openapi_url="/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
-        lifespan=life,
+        lifespan=lifespan,
     )
     app.state.service = service
     for part in (routes, finding, folders, explaining, unknowns, exchanging, stream):
@@ -81,7 +85,7 @@ def _answer_failures(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     @app.exception_handler(ValidationError)
     async def invalid(_: Request, error: RequestValidationError | ValidationError) -> Response:
-        return _failure(422, "InvalidInput", _complaint(error.errors()[0]))
+        return _failure(422, "InvalidInput", validation_message(error))
 
     @app.exception_handler(StarletteHTTPException)
     async def other(_: Request, error: StarletteHTTPException) -> Response:
@@ -115,7 +119,7 @@ def _serve_health(app: FastAPI, service: Service) -> None:
         gauges: list[tuple[str, str, float]] = [
             ("everlearn_listeners", "", service.events.listeners)
         ]
-        for follower in service.outward:
+        for follower in service.gauge_sources:
             gauges += follower.gauges()
         for name, served in service.served.items():
             label = f'memory="{name}"'
@@ -132,29 +136,24 @@ def _serve_health(app: FastAPI, service: Service) -> None:
 
 
 def _serve_page(app: FastAPI) -> None:
-    """Serve the page's files, read once; a client's path is never looked up on disk."""
+    """Serve the page's files from memory; a client's path is never looked up on disk."""
     folder = files("everlearn.service") / "page"
     pages = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
-        return Response(pages["index.html"], media_type=KINDS["html"])
+        return Response(pages["index.html"], media_type=MEDIA_TYPES["html"])
 
     @app.get("/api", include_in_schema=False)
     async def description() -> Response:
-        return Response(pages["api.html"], media_type=KINDS["html"])
+        return Response(pages["api.html"], media_type=MEDIA_TYPES["html"])
 
     @app.get("/page/{name}", include_in_schema=False)
     async def part(name: str) -> Response:
         if name not in pages:
             raise HTTPException(404, "there is no such page")
-        return Response(pages[name], media_type=KINDS[name.rpartition(".")[2]])
+        return Response(pages[name], media_type=MEDIA_TYPES[name.rpartition(".")[2]])
 
 
 def _failure(status: int, kind: str, message: str) -> Response:
     return Response(body_of(kind, message), status, headers_of(status))
-
-
-def _complaint(error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"] if part not in ("body", "query", "header"))
-    return f"{where}: {error['msg']}" if where else str(error["msg"])

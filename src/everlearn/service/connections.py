@@ -1,11 +1,11 @@
 """Limits connections: their number, how long they may be silent, and how much they may hold.
 
 silent    if there are too many connections, the one without a request that has been silent
-          longest is closed for a new one; so clients that connect and send nothing keep
-          nobody out
+          longest is closed for a new one; so clients that connect and send nothing do not keep
+          others out
 headers   must arrive within a time limit
-messages  over WebSockets count against the same limit as request bodies from their first
-          byte on, complete or not
+messages  over WebSockets count against the same limit as request bodies, from their first
+          byte on
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from everlearn.service.held_bytes import HeldBytes
 from everlearn.service.settings import Settings
 
-# Overhead of a part of a message beside its bytes: a part may have one byte.
-PART_BYTES = 96
+# Memory of a part of a message beside its bytes; without it, parts of one byte would hardly count.
+PART_OVERHEAD = 96
 TRY_AGAIN = 1013
 
 
@@ -29,13 +29,13 @@ def http_protocol(settings: Settings) -> type[H11Protocol]:
     silent: OrderedDict[H11Protocol, None] = OrderedDict()
 
     class LimitedHttp(H11Protocol):
-        """Closes a connection whose headers do not arrive, or whose place is needed."""
+        """Closes a connection whose headers do not arrive, or that makes room for another."""
 
-        _patience: asyncio.TimerHandle | None = None
+        _timeout: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._begin()
+            self._start_timeout()
             if len(self.connections) > settings.connections:
                 self._make_room()
             silent[self] = None
@@ -48,10 +48,10 @@ def http_protocol(settings: Settings) -> type[H11Protocol]:
             # Between requests the connection may idle as long as uvicorn allows; once a request has
             # begun it may not.
             begun = idle and bool(self.conn.trailing_data[0])
-            if begun and self._patience is None:
-                self._begin()
+            if begun and self._timeout is None:
+                self._start_timeout()
             elif not begun:
-                self._end()
+                self._cancel_timeout()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
@@ -60,25 +60,25 @@ def http_protocol(settings: Settings) -> type[H11Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             silent.pop(self, None)
-            self._end()
+            self._cancel_timeout()
             super().connection_lost(exc)
 
         def _make_room(self) -> None:
             if silent:
-                longest, _ = silent.popitem(last=False)
-                self.connections.discard(longest)
-                longest.transport.abort()
+                longest_silent, _ = silent.popitem(last=False)
+                self.connections.discard(longest_silent)
+                longest_silent.transport.abort()
             else:
-                # All others have a request in progress: this one is refused.
+                # All others have a request in progress; uvicorn answers this one with 503.
                 self.limit_concurrency = 1
 
-        def _begin(self) -> None:
-            self._patience = self.loop.call_later(settings.header_seconds, self.transport.close)
+        def _start_timeout(self) -> None:
+            self._timeout = self.loop.call_later(settings.header_seconds, self.transport.close)
 
-        def _end(self) -> None:
-            if self._patience is not None:
-                self._patience.cancel()
-                self._patience = None
+        def _cancel_timeout(self) -> None:
+            if self._timeout is not None:
+                self._timeout.cancel()
+                self._timeout = None
 
     return LimitedHttp
 
@@ -110,15 +110,15 @@ def websocket_protocol(held: HeldBytes) -> type[WebSocketsSansIOProtocol]:
             self._counted = 0
 
         def handle_cont(self, event: Any) -> None:
-            self._parts += len(event.data) + PART_BYTES
+            self._parts += len(event.data) + PART_OVERHEAD
             super().handle_cont(event)
 
         def handle_text(self, event: Any) -> None:
-            self._parts = len(event.data) + PART_BYTES
+            self._parts = len(event.data) + PART_OVERHEAD
             super().handle_text(event)
 
         def handle_bytes(self, event: Any) -> None:
-            self._parts = len(event.data) + PART_BYTES
+            self._parts = len(event.data) + PART_OVERHEAD
             super().handle_bytes(event)
 
         def send_receive_event_to_app(self) -> None:
@@ -134,7 +134,7 @@ def websocket_protocol(held: HeldBytes) -> type[WebSocketsSansIOProtocol]:
             return message
 
         def _count(self) -> bool:
-            """Update the count; returns false if it exceeds the limit."""
+            """Update the count; returns whether it is within the limit."""
             if self.disconnected:
                 return True
             now = len(self.conn.reader.buffer) + self._parts + self._queued + self._taken

@@ -11,9 +11,9 @@ from typing import Any
 from everlearn.errors import TooBusy
 
 # Events that may wait for a listener before it is dropped.
-PATIENCE = 256
-# Seconds between comments, which reveal abandoned connections.
-ALIVE_SECONDS = 15.0
+WAITING_EVENTS = 256
+# Seconds between comments; sending them reveals connections that are gone.
+KEEP_ALIVE_SECONDS = 15.0
 
 # Kinds of events that change a Memory; the others are observations of one process.
 CHANGES = frozenset(
@@ -28,7 +28,10 @@ Follower = Callable[[str, str, dict[str, Any]], None]
 
 
 class Events:
-    """Broadcasts every event to all listeners; thread-safe.
+    """Publishes events to listeners and followers; thread-safe.
+
+    Listeners are HTTP clients that read the events of one Memory. Followers are functions of this
+    process that are called with the events of all Memories.
 
     Parameters
     ----------
@@ -38,7 +41,7 @@ class Events:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._told = 0
+        self._last_id = 0
         self._listeners: dict[Listener, str] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -48,20 +51,20 @@ class Events:
     def listeners(self) -> int:
         return len(self._listeners)
 
-    def tell(self, memory: str, kind: str, /, **facts: Any) -> None:
+    def publish(self, memory: str, kind: str, /, **facts: Any) -> None:
         """Publish an event of a Memory."""
-        self.tell_quietly(memory, kind, **facts)
-        self.tell_listeners(memory, kind, facts)
+        self.publish_to_followers(memory, kind, **facts)
+        self.publish_to_listeners(memory, kind, facts)
 
-    def tell_listeners(
+    def publish_to_listeners(
         self, memory: str, kind: str, facts: dict[str, Any], number: int | None = None
     ) -> None:
-        """As :meth:`tell`, to listeners only; with the number of the event if it has one."""
+        """As :meth:`publish`, to listeners only; ``number`` is the id of a stored event."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._spread, memory, kind, facts, number)
+            self._loop.call_soon_threadsafe(self._broadcast, memory, kind, facts, number)
 
-    def tell_quietly(self, memory: str, kind: str, /, **facts: Any) -> None:
-        """As :meth:`tell`, to followers only: too frequent for listeners."""
+    def publish_to_followers(self, memory: str, kind: str, /, **facts: Any) -> None:
+        """As :meth:`publish`, to followers only, for events too frequent for listeners."""
         for follower in self._followers:
             follower(memory, kind, facts)
 
@@ -70,26 +73,26 @@ class Events:
         self._followers.append(follower)
 
     def listen(self, memory: str) -> AsyncIterator[str]:
-        """Events of a Memory from the first read on, as text to be sent."""
+        """A new listener: the events of a Memory as text, beginning with the first read."""
         self._loop = asyncio.get_running_loop()
         if len(self._listeners) >= self._most:
             raise TooBusy(f"{self._most} clients already listen to events; close one of them")
-        return self._heard(memory)
+        return self._stream(memory)
 
     def close(self) -> None:
         """Disconnect all listeners; thread-safe."""
         self._closed = True
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._dismiss)
+            self._loop.call_soon_threadsafe(self._drop_all)
 
-    def _dismiss(self) -> None:
+    def _drop_all(self) -> None:
         for listener in list(self._listeners):
             self._drop(listener)
 
-    def _spread(self, memory: str, kind: str, facts: dict[str, Any], number: int | None) -> None:
-        self._told += 1
+    def _broadcast(self, memory: str, kind: str, facts: dict[str, Any], number: int | None) -> None:
+        self._last_id += 1
         text = json.dumps(facts | {"memory": memory}, ensure_ascii=False)
-        message = f"id: {number or self._told}\nevent: {kind}\ndata: {text}\n\n"
+        message = f"id: {number or self._last_id}\nevent: {kind}\ndata: {text}\n\n"
         for listener, wanted in list(self._listeners.items()):
             if wanted != memory:
                 continue
@@ -104,14 +107,14 @@ class Events:
             listener.get_nowait()
         listener.put_nowait(None)
 
-    async def _heard(self, memory: str) -> AsyncIterator[str]:
-        listener: Listener = asyncio.Queue(PATIENCE)
+    async def _stream(self, memory: str) -> AsyncIterator[str]:
+        listener: Listener = asyncio.Queue(WAITING_EVENTS)
         self._listeners[listener] = memory
         try:
             yield ": listening\n\n"
             while not self._closed:
                 try:
-                    message = await asyncio.wait_for(listener.get(), ALIVE_SECONDS)
+                    message = await asyncio.wait_for(listener.get(), KEEP_ALIVE_SECONDS)
                 except TimeoutError:
                     yield ": alive\n\n"
                     continue

@@ -1,10 +1,10 @@
-"""Delivers the events of a Memory that many processes change, once per fleet of replicas.
+"""Delivers the events of a Memory in a database, which several replicas of a service change.
 
-Each replica follows the Memory's events (``EventLog``) and sends all of them to its own listeners.
-An external consumer, a webhook or a broker, is notified by one replica at a time, which records its
-progress; when it ends, another continues from there. Events that were sent but not yet recorded
-when a replica is killed are sent again under the same number, so a consumer receives every change
-at least once.
+Each replica reads the events of the Memory (``EventLog``) and sends all of them to its own
+listeners. A webhook or a broker, called a consumer, is notified by one replica at a time. It
+records its progress; when it ends, another one continues from there. Events that were sent but not
+recorded when a replica is killed are sent again under the same number, so a consumer receives every
+change at least once.
 """
 
 import logging
@@ -20,16 +20,16 @@ from everlearn.service.events import Events
 
 LOG = logging.getLogger("everlearn.service")
 
-# How often a replica polls for events, and for a consumer without a replica.
-LOOK_SECONDS = 0.5
+# How often a replica looks for events, and for consumers that no replica notifies.
+POLL_SECONDS = 0.5
 # How often it checks whether sent events have arrived.
-CHECK_SECONDS = 0.02
+ARRIVAL_SECONDS = 0.02
 RETRY_SECONDS = 1.0
 # Most events read at a time, and most events sent but not yet acknowledged.
-AT_ONCE = 256
+MOST_READ = 256
 IN_FLIGHT = 16
 # Time limit for pending deliveries at the end of the service.
-FAREWELL_SECONDS = 5.0
+CLOSING_SECONDS = 5.0
 
 
 class Consumer(Protocol):
@@ -44,7 +44,7 @@ class Consumer(Protocol):
     key: str
 
     def deliver(self, memory: str, event: StoredEvent) -> Callable[[], bool]:
-        """Send an event asynchronously; the result tells whether it arrived or was given up."""
+        """Start sending an event; the result tells whether it has arrived or was given up."""
 
 
 class Delivery:
@@ -64,30 +64,30 @@ class Delivery:
         self._log = log
         self._consumer = consumer
         self._start = start
-        self._offered: int | None = None
+        self._last_sent: int | None = None
         self._in_flight: deque[tuple[int, Callable[[], bool]]] = deque()
 
     @property
-    def waits(self) -> bool:
+    def is_pending(self) -> bool:
         """Whether events were sent whose arrival is not yet known."""
         return bool(self._in_flight)
 
-    def go_on(self) -> bool:
-        """Send the next events if this replica is responsible; returns whether there were any."""
+    def send_next(self) -> bool:
+        """Send the next events if this replica notifies the consumer; whether there were any."""
         key = self._consumer.key
         if not self._log.lead(key):
-            self._offered = None
+            self._last_sent = None
             self._in_flight.clear()
             return False
         self._note_arrivals()
-        if self._offered is None or not self._in_flight:
-            # Another replica may have been responsible: do not repeat what it recorded.
-            self._offered = max(self._offered or 0, self._log.cursor(key, self._start))
+        if self._last_sent is None or not self._in_flight:
+            # Another replica may have sent events in the meantime: they are not repeated.
+            self._last_sent = max(self._last_sent or 0, self._log.cursor(key, self._start))
         room = IN_FLIGHT - len(self._in_flight)
-        found = self._log.after(self._offered, room) if room else []
+        found = self._log.after(self._last_sent, room) if room else []
         for event in found:
             self._in_flight.append((event.number, self._consumer.deliver(self._memory, event)))
-            self._offered = event.number
+            self._last_sent = event.number
         return bool(found)
 
     def _note_arrivals(self) -> None:
@@ -116,19 +116,20 @@ class FleetEvents:
         self._log = log
         self._events = events
         self._deliveries: list[Delivery] = []
-        self._start = self._seen = log.last()
+        self._start = self._last_published = log.last()
         self._closing: float | None = None
         self._thread = threading.Thread(target=self._run, name="everlearn events", daemon=True)
         self._thread.start()
 
     def add(self, consumers: Iterable[Consumer]) -> None:
-        """Add consumers, beginning at the start of this service or where they were left."""
-        made = [Delivery(self._memory, self._log, one, self._start) for one in consumers]
-        self._deliveries += made
+        """Notify these consumers, of events after their recorded progress or after the start."""
+        self._deliveries += [
+            Delivery(self._memory, self._log, one, self._start) for one in consumers
+        ]
 
     def close(self) -> None:
-        """Send what is pending, for a moment; another replica sends the rest."""
-        self._closing = time.monotonic() + FAREWELL_SECONDS
+        """Wait a few seconds for pending events to arrive; another replica sends the rest."""
+        self._closing = time.monotonic() + CLOSING_SECONDS
         self._thread.join()
         self._log.close()
 
@@ -136,28 +137,34 @@ class FleetEvents:
         unreachable = False
         while True:
             try:
-                busy = self._look()
+                busy = self._deliver_new()
                 if unreachable:
                     LOG.warning("events of %s are delivered again", self._memory)
                 unreachable = False
                 if self._closing is not None and (not busy or time.monotonic() > self._closing):
                     return
-                self._log.wait(CHECK_SECONDS if busy else LOOK_SECONDS)
+                self._log.wait(ARRIVAL_SECONDS if busy else POLL_SECONDS)
             except EverlearnError as error:
                 if not unreachable:
                     LOG.warning("events of %s are not delivered: %s", self._memory, error)
                 unreachable = True
-                if self._closing is not None:
-                    return
-                time.sleep(RETRY_SECONDS)
+            except Exception:
+                LOG.exception("events of %s could not be delivered", self._memory)
+            else:
+                continue
+            if self._closing is not None:
+                return
+            time.sleep(RETRY_SECONDS)
 
-    def _look(self) -> bool:
-        """Deliver new events; returns whether any are pending."""
-        while found := self._log.after(self._seen, AT_ONCE):
+    def _deliver_new(self) -> bool:
+        """Deliver new events; returns whether any have not arrived yet."""
+        while found := self._log.after(self._last_published, MOST_READ):
             for event in found:
-                self._events.tell_listeners(self._memory, event.kind, event.facts, event.number)
-                self._seen = event.number
+                self._events.publish_to_listeners(
+                    self._memory, event.kind, event.facts, event.number
+                )
+                self._last_published = event.number
         for delivery in list(self._deliveries):
-            while delivery.go_on():
+            while delivery.send_next():
                 pass
-        return any(delivery.waits for delivery in self._deliveries)
+        return any(delivery.is_pending for delivery in self._deliveries)

@@ -4,8 +4,8 @@
               rebinding) and have a browser talk to it
     Origin    must be the page's own, so that no other site, nor another port of this machine,
               can send requests through a browser
-    token     as ``Authorization: Bearer``, or as the cookie that the page received for the
-              address printed at the start; for all but ``/healthz`` and ``/readyz``
+    token     as ``Authorization: Bearer``, or as the cookie that the page received in exchange
+              for it; for all but ``/healthz`` and ``/readyz``
     rate      of requests, and more narrowly of wrong tokens, for each address
 
 Requests that Home Assistant's supervisor forwards (``Settings.ingress``) come from users that it
@@ -15,9 +15,9 @@ could be sent by anybody.
 
 The cookie is derived from the token and is not the token: browsers send cookies to every port of a
 host. It is ``HttpOnly`` and ``SameSite=Strict``. By itself it only gives access to the page's own
-files. For everything else the page adds a second secret to the address, ``page=…``, which it
-received behind the ``#`` of its own address and keeps in the browser's storage, which is separate
-for each port. A server at another port of the host can learn the cookie, but cannot use it.
+files. For everything else the page adds a second secret to the address, ``page=…``. It received it
+behind the ``#`` of its own address, and keeps it in the browser's storage, which is separate for
+each port. A server at another port of the host can learn the cookie, but cannot use it.
 """
 
 import asyncio
@@ -43,13 +43,13 @@ HEALTH = "/healthz"
 READY = "/readyz"
 COOKIE_DAYS = 30
 # What the cookie alone gives access to, and the second secret for everything else.
-PAGE = ("/", "/api")
-KEY = b"page="
+COOKIE_PATHS = ("/", "/api")
+PAGE_KEY = b"page="
 # Header of a request forwarded by Home Assistant: the path of the page below its own address.
 INGRESS_HEADER = "x-ingress-path"
 INGRESS_PATH = re.compile(r"/api/hassio_ingress/[\w-]+")
-# Number of client addresses tracked; the least recently seen is dropped first.
-ADDRESSES = 4096
+# Maximum number of client addresses tracked; the least recently seen is dropped first.
+MOST_ADDRESSES = 4096
 
 POLICY = {
     "content-security-policy": (
@@ -74,23 +74,23 @@ FRAMED_POLICY = POLICY | {
 }
 
 
-class Allowance:
-    """A rate limit per second for each address, with bursts of twice as many."""
+class RateLimiter:
+    """A token bucket for each address: so many requests per second, bursts of twice as many."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, address: str, amount: float = 1.0) -> bool:
-        """Take ``amount`` if available, and return whether it was; 0 only checks."""
+    def allows(self, address: str) -> bool:
+        """Whether one more request is allowed; if so, it is counted."""
         now = time.monotonic()
-        left, then = self._left.pop(address, (2.0 * self._rate, now))
-        left = min(2.0 * self._rate, left + (now - then) * self._rate)
-        enough = left >= 1.0
-        self._left[address] = (left - amount if enough else left, now)
-        if len(self._left) > ADDRESSES:
-            self._left.popitem(last=False)
-        return enough
+        tokens, then = self._buckets.pop(address, (2.0 * self._rate, now))
+        tokens = min(2.0 * self._rate, tokens + (now - then) * self._rate)
+        allowed = tokens >= 1.0
+        self._buckets[address] = (tokens - 1.0 if allowed else tokens, now)
+        if len(self._buckets) > MOST_ADDRESSES:
+            self._buckets.popitem(last=False)
+        return allowed
 
 
 class Gate:
@@ -107,8 +107,8 @@ class Gate:
         self._app = app
         self._settings = settings
         self._metrics = metrics
-        self._rate = Allowance(settings.rate)
-        self._failures = Allowance(settings.failures)
+        self._rate = RateLimiter(settings.rate)
+        self._failures = RateLimiter(settings.failures)
         self._token = settings.token.encode()
         self._page_secret = self._derived(b"everlearn page")
         self._page_key = self._derived(b"everlearn page key")
@@ -122,18 +122,18 @@ class Gate:
             await self._request(scope, receive, send)
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = _Answer(send, self._settings.send_seconds)
+        answer = _Response(send, self._settings.send_seconds)
         began = time.monotonic()
         try:
             await self._admitted(scope, receive, answer)
         except Refused as refused:
-            await answer.give(refused.status, body_of(refused.kind, str(refused)))
+            await answer.respond(refused.status, body_of(refused.kind, str(refused)))
         except TimeoutError:
             LOG.warning("a client did not read its answer and was disconnected")
             raise
         except Exception:
             LOG.exception("a request failed")
-            await answer.give(500, body_of("ServiceFailed", "the service failed; see its log"))
+            await answer.respond(500, body_of("ServiceFailed", "the service failed; see its log"))
         finally:
             route = getattr(scope.get("route"), "path", "other")
             took = time.monotonic() - began
@@ -146,7 +146,9 @@ class Gate:
         """Apply the same rules to a WebSocket; a refused handshake is answered with 403."""
         headers = Headers(scope=scope)
         try:
-            if not self._is_vouched_for(scope, headers):
+            forwarded = self._is_ingress(scope, headers)
+            self._require_allowed(scope, headers, ingress=forwarded)
+            if not forwarded:
                 self._require_token(scope, headers, _sender(scope))
         except Refused:
             await receive()
@@ -160,31 +162,34 @@ class Gate:
             route = getattr(scope.get("route"), "path", "other")
             LOG.info("WEBSOCKET %s %.0f s", route, time.monotonic() - began)
 
-    async def _admitted(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
+    async def _admitted(self, scope: Scope, receive: Receive, answer: "_Response") -> None:
         headers = Headers(scope=scope)
         if "content-length" in headers and "transfer-encoding" in headers:
             # A proxy may take another part of this for the next request (RFC 9112, 6.1).
             raise Refused(400, "InvalidRequest", "the length of this request is given twice")
-        if self._is_vouched_for(scope, headers):
+        forwarded = self._is_ingress(scope, headers)
+        self._require_allowed(scope, headers, ingress=forwarded)
+        if forwarded:
             answer.policy = FRAMED_POLICY
         elif scope["path"] == "/" and scope["query_string"]:
-            await self._exchange(scope, _sender(scope), answer)
+            await self._exchange_token(scope, _sender(scope), answer)
             return
         elif scope["path"] not in (HEALTH, READY):
             self._require_token(scope, headers, _sender(scope))
         await self._app(scope, receive, answer.send)
 
-    def _is_vouched_for(self, scope: Scope, headers: Headers) -> bool:
-        """Check host, origin and rate; return whether Home Assistant has authenticated the user."""
-        sender = _sender(scope)
-        ingress = sender == self._settings.ingress and bool(
+    def _is_ingress(self, scope: Scope, headers: Headers) -> bool:
+        """Whether Home Assistant's supervisor forwarded this, having authenticated the user."""
+        return _sender(scope) == self._settings.ingress and bool(
             INGRESS_PATH.fullmatch(headers.get(INGRESS_HEADER, ""))
         )
+
+    def _require_allowed(self, scope: Scope, headers: Headers, *, ingress: bool) -> None:
+        """Check host, origin and rate."""
         self._require_host(headers, any_name=ingress)
         _require_own_origin(scope, headers, any_scheme=ingress)
-        if not self._rate.take(sender):
+        if not self._rate.allows(_sender(scope)):
             raise Refused(429, "TooBusy", "too many requests from this address; wait a second")
-        return ingress
 
     def _require_host(self, headers: Headers, *, any_name: bool) -> None:
         hosts = headers.getlist("host")
@@ -205,27 +210,27 @@ class Gate:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and self._is_token(token.strip()):
             return
-        if self._is_page(scope, headers):
+        if self._authenticate_page(scope, headers):
             return
-        if not self._failures.take(address):
-            raise Refused(429, "TooBusy", "too many wrong tokens from this address; wait a second")
-        raise Refused(
-            401,
-            "NotAllowed",
-            "open the address that everlearn serve printed when it started, "
-            "or send its token as Authorization: Bearer TOKEN",
-        )
+        raise self._no_token(address, ", or send its token as Authorization: Bearer TOKEN")
 
-    def _is_page(self, scope: Scope, headers: Headers) -> bool:
-        """Whether it comes from the page; if so, removes its key from the address."""
+    def _no_token(self, address: str, otherwise: str = "") -> Refused:
+        """Refuse a request without the token; more of them than the rate allows wait."""
+        if not self._failures.allows(address):
+            return Refused(429, "TooBusy", "too many wrong tokens from this address; wait a second")
+        advice = "open the address that everlearn serve printed when it started"
+        return Refused(401, "NotAllowed", advice + otherwise)
+
+    def _authenticate_page(self, scope: Scope, headers: Headers) -> bool:
+        """Whether the page sent this; if so, its key is removed from the address."""
         cookie = _cookie(headers.getlist("cookie"), _cookie_name(scope))
         if not hmac.compare_digest(cookie.encode("utf-8", "replace"), self._page_secret):
             return False
-        if scope["path"] in PAGE or scope["path"].startswith("/page/"):
+        if scope["path"] in COOKIE_PATHS or scope["path"].startswith("/page/"):
             return True
         fields = scope["query_string"].split(b"&")
-        keys = [field for field in fields if field.startswith(KEY)]
-        if len(keys) != 1 or not hmac.compare_digest(keys[0][len(KEY) :], self._page_key):
+        keys = [field for field in fields if field.startswith(PAGE_KEY)]
+        if len(keys) != 1 or not hmac.compare_digest(keys[0][len(PAGE_KEY) :], self._page_key):
             return False
         scope["query_string"] = b"&".join(field for field in fields if field not in keys)
         return True
@@ -233,33 +238,29 @@ class Gate:
     def _derived(self, purpose: bytes) -> bytes:
         return hmac.digest(self._token, purpose, "sha256").hex().encode()
 
-    async def _exchange(self, scope: Scope, address: str, answer: "_Answer") -> None:
-        """Exchange the token in the address for a cookie and a key, and remove it."""
+    async def _exchange_token(self, scope: Scope, address: str, answer: "_Response") -> None:
+        """Redirect to the page without the token in its address, but a cookie and a key."""
         try:
             query = scope["query_string"].decode("latin-1")
             given = parse_qs(query, max_num_fields=8).get("token", [])
         except ValueError:
             given = []
         if scope["method"] != "GET" or len(given) != 1 or not self._is_token(given[0]):
-            if not self._failures.take(address):
-                raise Refused(429, "TooBusy", "too many wrong tokens from here; wait a second")
-            raise Refused(
-                401, "NotAllowed", "open the address that everlearn serve printed when it started"
-            )
+            raise self._no_token(address)
         secure = "; Secure" if scope.get("scheme") == "https" else ""
         cookie = (
             f"{_cookie_name(scope)}={self._page_secret.decode()}; Path=/; HttpOnly; "
             f"SameSite=Strict; Max-Age={COOKIE_DAYS * 86_400}{secure}"
         )
-        place = f"./#page={self._page_key.decode()}"
-        await answer.give(303, b"", {"location": place, "set-cookie": cookie})
+        location = f"./#page={self._page_key.decode()}"
+        await answer.respond(303, b"", {"location": location, "set-cookie": cookie})
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
 
 
-class _Answer:
-    """The response: always with the security headers, never waiting forever."""
+class _Response:
+    """Sends a response with the security headers; a client that does not read it times out."""
 
     def __init__(self, send: Send, seconds: float) -> None:
         self._send = send
@@ -278,7 +279,7 @@ class _Answer:
         async with asyncio.timeout(self._seconds):
             await self._send(message)
 
-    async def give(self, status: int, body: bytes, extra: dict[str, str] | None = None) -> None:
+    async def respond(self, status: int, body: bytes, extra: dict[str, str] | None = None) -> None:
         """Send a complete response, unless one has begun."""
         if self._started:
             return

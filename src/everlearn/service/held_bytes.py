@@ -1,21 +1,29 @@
-"""One limit on the bytes that all clients together have sent."""
+"""A limit on the memory that all clients together may use with what they send."""
 
 
 class HeldBytes:
-    """Bytes sent by all clients that are not answered yet.
+    """Counts the bytes of all requests that are being received or answered.
 
     Parameters
     ----------
     most : int
+
+    Attributes
+    ----------
+    total : int
+        Bytes held now.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self.now = 0
+        self.total = 0
 
     def take(self, size: int) -> bool:
-        """Count more bytes if the limit allows, and return whether it does; less always fits."""
-        if size > 0 and self.now + size > self._most:
+        """Count ``size`` more bytes, unless the limit would be exceeded; returns whether they fit.
+
+        A negative size frees bytes.
+        """
+        if size > 0 and self.total + size > self._most:
             return False
-        self.now += size
+        self.total += size
         return True

@@ -45,18 +45,22 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("everlearn.service")
 
-# Home Assistant announces its start here, and then needs the full state again.
-ARRIVED = "homeassistant/status"
+# Home Assistant publishes its start here; it then needs the full state again.
+HOME_ASSISTANT_STATUS = "homeassistant/status"
 # Pictures that may wait to be asked about, and messages that may wait to be sent.
-WAITING = 8
-QUEUED = 1_000
+WAITING_PICTURES = 8
+WAITING_MESSAGES = 1_000
 # Delay before names that cannot be published now are tried again.
 BUSY_SECONDS = 0.5
-LARGEST = 32 * 1024 * 1024
+LARGEST_PICTURE = 32 * 1024 * 1024
 MOST_NAMES = 1_000
-COUNTED = frozenset(
-    {"taught", "corrected", "forgotten", "erased", "renamed", "undone", "redone", "named"}
-)
+# Events after which the names, or their counts, may differ.
+NAME_CHANGES = frozenset(
+    {
+        "taught", "corrected", "forgotten", "erased", "renamed", "undone", "redone", "named",
+        "merged",
+    }
+)  # fmt: skip
 
 
 class Mqtt:
@@ -91,38 +95,39 @@ class Mqtt:
             raise MissingPackage(
                 "--mqtt needs paho-mqtt; install it with: pip install 'everlearn[mqtt]'"
             ) from None
-        if not host or not 1 <= port <= 65_535:
-            raise InvalidParameter(f"a broker must be HOST or HOST:PORT, not {host!r}, {port!r}")
+        _require_broker(host, port)
         self._service = service
-        self.device = _plain(device) if device else _default_device(service)
+        self.device = _topic_word(device) if device else _default_device(service)
         self._root = f"everlearn/{self.device}"
         self._status = f"{self._root}/status"
-        self._pictures: queue.Queue[tuple[Served, str, bytes] | None] = queue.Queue(WAITING)
+        self._pictures: queue.Queue[tuple[Served, str, bytes] | None] = queue.Queue(
+            WAITING_PICTURES
+        )
         self.key = f"mqtt {host}:{port} {self.device}"
         self._fleet = {name for name, one in service.served.items() if one.fleet is not None}
         self.consumers = [self]
         # The latest answers by topic.
         self._answers: dict[str, dict[str, Any]] = {}
-        self._stale: set[str] = set()
+        self._names_to_publish: set[str] = set()
         self._wake = threading.Event()
         self._stopping = False
-        # Unanswered pictures and unpublished states.
+        # How many pictures were not answered, and states not published.
         self.failed = 0
         self._client: Client = Client(
             CallbackAPIVersion.VERSION2, client_id=_client_id(self.device, shared=bool(self._fleet))
         )
-        self._client.max_queued_messages_set(QUEUED)
+        self._client.max_queued_messages_set(WAITING_MESSAGES)
         self._client.will_set(self._status, "offline", qos=1, retain=True)
         self._client.reconnect_delay_set(1, 60)
         if username:
             self._client.username_pw_set(username, password)
         if tls:
             self._client.tls_set()
-        self._client.on_connect = self._connected
-        self._client.on_message = self._heard
+        self._client.on_connect = self._on_connect
+        self._client.on_message = self._on_message
         self._threads = [
             threading.Thread(target=target, name="everlearn mqtt", daemon=True)
-            for target in (self._answer_pictures, self._tell_names)
+            for target in (self._answer_pictures, self._publish_names)
         ]
         for thread in self._threads:
             thread.start()
@@ -130,22 +135,25 @@ class Mqtt:
         self._client.on_connect_fail = lambda *_: LOG.warning(
             "no MQTT broker answers at %s; retrying", self._broker
         )
-        self._client.on_disconnect = self._lost
+        self._client.on_disconnect = self._on_disconnect
         # A broker that starts later than the service is found when it does.
         self._client.connect_async(host, port, keepalive=30)
         self._client.loop_start()
 
     def __call__(self, memory: str, kind: str, facts: dict[str, Any]) -> None:
         if kind == "answered":
-            self._tell_answer(f"{self._root}/{memory}/answer", facts)
+            self._publish_answer(f"{self._root}/{memory}/answer", facts)
             return
         if kind != "progress":
             self._publish(f"{self._root}/{memory}/event", {"event": kind} | facts)
-        if kind in COUNTED:
-            self._stale.add(memory)
-            self._wake.set()
+        if kind in NAME_CHANGES:
+            self._publish_names_soon(memory)
 
-    def _tell_answer(self, topic: str, facts: dict[str, Any]) -> None:
+    def _publish_names_soon(self, memory: str) -> None:
+        self._names_to_publish.add(memory)
+        self._wake.set()
+
+    def _publish_answer(self, topic: str, facts: dict[str, Any]) -> None:
         self._answers[topic] = facts | {"time": time.time()}
         self._publish(topic, self._answers[topic], retain=True)
 
@@ -157,9 +165,8 @@ class Mqtt:
         """Publish an event of a database; the result tells whether the broker has it."""
         told = {"event": event.kind, "id": event.number} | event.facts
         sent = self._publish(f"{self._root}/{memory}/event", told)
-        if event.kind in COUNTED:
-            self._stale.add(memory)
-            self._wake.set()
+        if event.kind in NAME_CHANGES:
+            self._publish_names_soon(memory)
         return sent.is_published
 
     def close(self) -> None:
@@ -177,13 +184,13 @@ class Mqtt:
         for thread in self._threads:
             thread.join(5)
 
-    def _lost(self, *_: Any) -> None:
+    def _on_disconnect(self, *_: Any) -> None:
         if not self._stopping:
             LOG.warning("the connection to the MQTT broker at %s is lost; retrying", self._broker)
 
-    def _connected(self, client: "Client", *_: Any) -> None:
+    def _on_connect(self, client: "Client", *_: Any) -> None:
         LOG.warning("connected to the MQTT broker at %s", self._broker)
-        client.subscribe(ARRIVED)
+        client.subscribe(HOME_ASSISTANT_STATUS)
         if self._fleet:
             client.subscribe(self._status)
         for name in self._service.served:
@@ -191,24 +198,24 @@ class Mqtt:
             shared = f"$share/{self.device}/" if name in self._fleet else ""
             asked = [f"{shared}{self._root}/{name}/{end}" for end in ("ask", "ask/+")]
             client.subscribe([(topic, 0) for topic in asked])
-        self._introduce()
+        self._publish_state()
 
-    def _introduce(self) -> None:
+    def _publish_state(self) -> None:
         """Publish the full state, all of it retained."""
         for name in self._service.served:
             for topic, config in discovery(self.device, name):
                 self._publish(topic, config, retain=True)
-            self._stale.add(name)
+            self._names_to_publish.add(name)
         for topic, answer in list(self._answers.items()):
             # A restarted broker has lost its retained messages.
             self._publish(topic, answer, retain=True)
         self._wake.set()
         self._client.publish(self._status, "online", qos=1, retain=True)
 
-    def _heard(self, _client: "Client", _data: Any, message: "MQTTMessage") -> None:
-        if message.topic == ARRIVED:
+    def _on_message(self, _client: "Client", _data: Any, message: "MQTTMessage") -> None:
+        if message.topic == HOME_ASSISTANT_STATUS:
             if message.payload == b"online":
-                self._introduce()
+                self._publish_state()
             return
         if message.topic == self._status:
             if message.payload == b"offline" and not self._stopping:
@@ -217,7 +224,7 @@ class Mqtt:
             return
         words = message.topic.split("/")
         served = self._service.served.get(words[2]) if len(words) > 3 else None
-        if served is None or not message.payload or len(message.payload) > LARGEST:
+        if served is None or not message.payload or len(message.payload) > LARGEST_PICTURE:
             return
         camera = words[4] if len(words) > 4 else ""
         try:
@@ -245,7 +252,7 @@ class Mqtt:
         probability = best.probability if best else None
         if camera:
             # Frames of a camera are answered together, so that the answer does not flicker.
-            steady = served.steadied(f"mqtt/{camera}", answers)
+            steady = served.combine_frames(f"mqtt/{camera}", answers)
             name, probability = steady.name, steady.probability
         facts = answer_facts(name, probability, image)
         if not camera:
@@ -254,22 +261,22 @@ class Mqtt:
         # Each camera has its own answer: two would alternate in one topic.
         topic = f"{self._root}/{served.name}/answer/{camera}"
         if topic not in self._answers or self._answers[topic]["name"] != name:
-            self._tell_answer(topic, facts)
+            self._publish_answer(topic, facts)
 
-    def _tell_names(self) -> None:
+    def _publish_names(self) -> None:
         """Publish the current names, once for any number of changes."""
         while True:
             self._wake.wait()
             if self._stopping:
                 return
             self._wake.clear()
-            while self._stale and not self._stopping:
-                name = self._stale.pop()
+            while self._names_to_publish and not self._stopping:
+                name = self._names_to_publish.pop()
                 try:
-                    known = self._service.served[name].ask(_known).result()
+                    known = self._service.served[name].ask(_names_payload).result()
                     self._publish(f"{self._root}/{name}/names", known, retain=True)
                 except TooBusy:  # published when there is time
-                    self._stale.add(name)
+                    self._names_to_publish.add(name)
                     time.sleep(BUSY_SECONDS)
                 except Exception:
                     self.failed += 1
@@ -323,7 +330,7 @@ def _default_device(service: Service) -> str:
     """
     first = next(iter(service.served.values()))
     own = Path(str(first.memory.path)).name
-    return _plain(own if first.fleet is not None else f"{socket.gethostname()}-{own}")
+    return _topic_word(own if first.fleet is not None else f"{socket.gethostname()}-{own}")
 
 
 def _client_id(device: str, *, shared: bool) -> str:
@@ -331,7 +338,7 @@ def _client_id(device: str, *, shared: bool) -> str:
     return f"everlearn-{device}-{secrets.token_hex(4)}" if shared else f"everlearn-{device}"
 
 
-def _plain(word: str) -> str:
+def _topic_word(word: str) -> str:
     """A word that is valid in a topic and in an id."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "-", word).strip("-")[:64]
     if not plain:
@@ -340,16 +347,22 @@ def _plain(word: str) -> str:
 
 
 def parse_broker(text: str) -> tuple[str, int]:
-    """HOST or HOST:PORT."""
+    """The host and the port of ``HOST`` or ``HOST:PORT``."""
     host, colon, port = text.rpartition(":")
     if not colon:
-        return text, 1883
+        host, port = text, "1883"
     if not port.isdecimal():
         raise InvalidParameter(f"a broker must be HOST or HOST:PORT, not {text!r}")
+    _require_broker(host.strip("[]"), int(port))
     return host.strip("[]"), int(port)
 
 
-def _known(memory: Memory) -> dict[str, Any]:
+def _require_broker(host: str, port: int) -> None:
+    if not host or not 1 <= port <= 65_535:
+        raise InvalidParameter(f"a broker must be HOST or HOST:PORT, not '{host}:{port}'")
+
+
+def _names_payload(memory: Memory) -> dict[str, Any]:
     names = memory.names()
     return {
         "count": len(names),

@@ -29,11 +29,11 @@ from everlearn.service.writer import Key, WriteQueue
 Result = TypeVar("Result")
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
-# Longest time a Memory may take to answer and still be ready.
+# A Memory that takes longer to answer is not ready.
 READY_SECONDS = 5.0
 # A replica whose database has been silent for longer is not ready.
 MOST_LAG_SECONDS = 5.0
-# Number of sessions kept, and the time after which an idle one ends.
+# Number of sessions kept, and the time without a frame after which one starts over.
 SESSIONS = 256
 SESSION_SECONDS = 10.0
 # More threads than this do not decode and embed faster.
@@ -59,12 +59,12 @@ class Served:
         self.name = name
         self.memory = memory
         self._events = events
-        self._most = settings.waiting
-        self._asking = 0
-        self._count = threading.Lock()
-        self._one_at_a_time = asyncio.Lock()
-        # The answer told last, by session; None is the questions outside of sessions.
-        self._answered: OrderedDict[str | None, str | None] = OrderedDict()
+        self._most_waiting = settings.waiting
+        self._unanswered = 0
+        self._unanswered_lock = threading.Lock()
+        self._long_questions = asyncio.Lock()
+        # The name published last, by session; the key None is for questions outside of sessions.
+        self._last_names: OrderedDict[str | None, str | None] = OrderedDict()
         self._sessions: OrderedDict[str, tuple[Session, float]] = OrderedDict()
         self._sessions_lock = threading.Lock()
         self.writer = WriteQueue(
@@ -81,8 +81,8 @@ class Served:
     ) -> Result:
         """Queue a change; it is on disk when this returns.
 
-        ``whole`` is a change of one transaction, whose key can be stored with it in a database; the
-        keys of other changes are remembered by this process only.
+        ``whole`` says that the change is a single transaction. A database then stores the key
+        along with it; other keys are remembered by this process only.
         """
         if key is not None and whole and self.memory.keeps_keys:
             return await asyncio.wrap_future(self.writer.submit(lambda: self._once(work, key)))
@@ -90,29 +90,32 @@ class Served:
 
     def _once(self, work: Callable[[Memory], Result], key: Key) -> Result:
         """Run a change whose key is stored with the journal, visible to every replica."""
-        from everlearn.service.api.kept_answers import restored, written
+        # Imported lazily: it needs pydantic, which the bridges that import this module do not.
+        from everlearn.service.api.kept_answers import from_json_value, to_json_value
 
-        answer = self.memory.once(key.word, key.digest, lambda: written(work(self.memory)))
-        result: Result = restored(answer)
+        answer = self.memory.once(key.word, key.digest, lambda: to_json_value(work(self.memory)))
+        result: Result = from_json_value(answer)
         return result
 
     def ask(self, work: Callable[[Memory], Result]) -> Future[Result]:
         """Run a read-only question; thread-safe."""
-        with self._count:
-            if self._asking >= self._most:
-                raise TooBusy(f"{self._most} questions are already waiting; ask again in a second")
-            self._asking += 1
+        with self._unanswered_lock:
+            if self._unanswered >= self._most_waiting:
+                raise TooBusy(
+                    f"{self._most_waiting} questions are already waiting; ask again in a second"
+                )
+            self._unanswered += 1
         try:
             asked = self._askers.submit(work, self.memory)
         except BaseException:
-            self._one_less()
+            self._finish_question()
             raise
-        asked.add_done_callback(self._one_less)
+        asked.add_done_callback(self._finish_question)
         return asked
 
-    def _one_less(self, _: object = None) -> None:
-        with self._count:
-            self._asking -= 1
+    def _finish_question(self, _: object = None) -> None:
+        with self._unanswered_lock:
+            self._unanswered -= 1
 
     async def question(self, work: Callable[[Memory], Result]) -> Result:
         """As :meth:`ask`, awaited."""
@@ -129,23 +132,26 @@ class Served:
             lag = await asyncio.to_thread(lambda: self.memory.lag_seconds)
         except EverlearnError:
             return False
-        return lag <= MOST_LAG_SECONDS and self.writer.waiting < self._most
+        return lag <= MOST_LAG_SECONDS and self.writer.waiting < self._most_waiting
 
-    async def aside(self, work: Callable[[Memory], Result]) -> Result:
-        """Run a long question on a separate read-only Memory, so that others need not wait."""
+    async def long_question(self, work: Callable[[Memory], Result]) -> Result:
+        """As :meth:`question`, on a Memory opened for it, so that other questions need not wait.
+
+        One is answered at a time.
+        """
 
         def look() -> Result:
-            with Memory(self.memory.path, accept=self.memory.accept, read_only=True) as beside:
-                return work(beside)
+            with Memory(self.memory.path, accept=self.memory.accept, read_only=True) as separate:
+                return work(separate)
 
-        async with self._one_at_a_time:
+        async with self._long_questions:
             return await asyncio.to_thread(look)
 
-    def steadied(self, session: str, answers: Answers) -> Steady:
-        """The combined answer of the latest frames of a session, including this one.
+    def combine_frames(self, session: str, answers: Answers) -> Steady:
+        """Combine an answer with those to the latest frames of its session; sets ``steady``.
 
-        A session is a word: of a camera, of a page. One that was silent for long, or that is not
-        among the latest used, starts over.
+        A session is a word chosen by the client, for instance one for each camera. It starts over
+        after a few seconds without a frame, or when too many others were used since.
         """
         now = time.monotonic()
         with self._sessions_lock:
@@ -158,13 +164,13 @@ class Served:
             answers.steady = kept.add(answers)
         return answers.steady
 
-    def note_answer(
+    def publish_answer(
         self, answers: Answers, *, session: str | None = None, example: Any = None
     ) -> None:
-        """Record an answer for followers; publishes an event when the name changes.
+        """Publish an answer to followers if its name differs from the last one.
 
-        In a session, that is the combined answer: *unknown* is then published once, not per frame.
-        Sessions are compared with themselves: two still cameras do not take turns.
+        In a session this is the combined answer, so *unknown* is published once and not for every
+        frame. Each session has its own last name: two still cameras do not alternate.
         """
         best, steady = answers[0] if answers else None, answers.steady
         name = best.name if best and not answers.unknown else None
@@ -173,28 +179,29 @@ class Served:
             name, probability = steady.name, steady.probability
         new = steady is None or (steady.changed and name is None)
         if answers.unknown and not answers.ignored and new:
-            self.tell("unknown", nearest=best.name if best else None)
-        if session in self._answered and self._answered[session] == name:
-            self._answered.move_to_end(session)
+            self.publish("unknown", nearest=best.name if best else None)
+        if session in self._last_names and self._last_names[session] == name:
+            self._last_names.move_to_end(session)
             return
-        self._answered[session] = name
-        self._answered.move_to_end(session)
-        while len(self._answered) > SESSIONS:
-            self._answered.popitem(last=False)
+        self._last_names[session] = name
+        self._last_names.move_to_end(session)
+        while len(self._last_names) > SESSIONS:
+            self._last_names.popitem(last=False)
         facts = answer_facts(name, probability, example)
         whose = {} if session is None else {"session": session}
-        self._events.tell_quietly(self.name, "answered", **facts, **whose)
+        self._events.publish_to_followers(self.name, "answered", **facts, **whose)
 
-    def tell(self, kind: str, /, **facts: object) -> None:
-        """Notify listeners; thread-safe.
+    def publish(self, kind: str, /, **facts: object) -> None:
+        """Publish an event; thread-safe.
 
-        A change in a database is published from its journal, by every replica.
+        Does nothing for a change of a Memory in a database: every replica reads it from the journal
+        and publishes it (fleet.py).
         """
         if self.fleet is None or kind not in CHANGES:
-            self._events.tell(self.name, kind, **facts)
+            self._events.publish(self.name, kind, **facts)
 
     def close(self) -> None:
-        """Finish queued work; the Memory stays open, its owner closes it."""
+        """Finish queued work; the Memory stays open and is closed by its owner."""
         self.writer.close()
         if self.fleet is not None:
             self.fleet.close()
@@ -202,7 +209,7 @@ class Served:
 
 
 def answer_facts(name: str | None, probability: float | None, example: Any) -> dict[str, Any]:
-    """What followers are told of an answer; ``frame`` is a digest of the picture asked about."""
+    """An answer as an event; ``frame`` is a digest of the picture that was asked about."""
     picture = isinstance(example, bytes)
     return {
         "name": name,
@@ -234,7 +241,7 @@ class Service:
         self.settings = settings
         self.streams = 0
         self.held = HeldBytes(settings.held_bytes)
-        self.outward: list[Any] = []
+        self.gauge_sources: list[Any] = []
         self.events = Events(settings.listeners)
         self.metrics = Metrics()
         self.served = {
@@ -254,10 +261,10 @@ class Service:
         return self.served[name]
 
     def follow(self, follower: Follower) -> None:
-        """Register an external follower of all events."""
+        """Send all events to a follower; its gauges appear in the metrics, if it has any."""
         self.events.follow(follower)
         if hasattr(follower, "gauges"):
-            self.outward.append(follower)
+            self.gauge_sources.append(follower)
         consumers: list[Consumer] = getattr(follower, "consumers", [])
         for served in self.served.values():
             if served.fleet is not None:

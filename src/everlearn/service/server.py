@@ -22,9 +22,7 @@ from everlearn.service.settings import Settings
 from everlearn.service.tracing import traced
 
 # Time limit for requests in progress when the service is stopped.
-FAREWELL_SECONDS = 20
-
-
+SHUTDOWN_SECONDS = 20
 # Connections waiting to be accepted.
 BACKLOG = 256
 # Spare file descriptors: connections without a complete TLS handshake are not counted.
@@ -32,7 +30,7 @@ OPEN_FILES = 65_536
 
 
 class Server(uvicorn.Server):
-    """Disconnects event listeners when it is stopped; they would never leave by themselves."""
+    """Disconnects event listeners when it is stopped, and leaves the process to its caller."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -40,14 +38,14 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn's, except that SIGTERM is not raised again, which would end the process.
+        """As uvicorn's, except that SIGTERM is not raised again after the shutdown.
 
-        Memories have to be closed first, and pending events sent.
+        It would end the process before Memories are closed and pending events are sent.
         """
         with super().capture_signals():
             yield
-            rest = [signal for signal in self._captured_signals if signal != SIGTERM]
-            self._captured_signals[:] = rest
+            others = [signal for signal in self._captured_signals if signal != SIGTERM]
+            self._captured_signals[:] = others
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         allow_open_files(OPEN_FILES)
@@ -70,10 +68,10 @@ def allow_open_files(wanted: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-class OnceInAWhile(logging.Filter):
-    """Suppresses a message that was logged within the last seconds.
+class RepeatFilter(logging.Filter):
+    """Suppresses a message that was already logged within the last seconds.
 
-    If connections cannot be accepted, the event loop logs a traceback for each attempt.
+    Needed because the event loop logs a traceback for each connection that cannot be accepted.
     """
 
     def __init__(self, seconds: float = 10.0) -> None:
@@ -91,7 +89,7 @@ class OnceInAWhile(logging.Filter):
         return True
 
 
-class AsText(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """One line per message; unprintable characters, which a terminal could obey, are escaped."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
@@ -102,7 +100,7 @@ class AsText(logging.Formatter):
         return "\n".join(map(spelled_out, super().formatException(ei).split("\n")))
 
 
-class AsJson(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One JSON object per line, in ASCII."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -117,10 +115,10 @@ class AsJson(logging.Formatter):
 
 
 def configure_log(*, as_json: bool, verbose: bool) -> None:
-    """Log to standard error."""
+    """Log the service to standard error; ``verbose`` includes every request."""
     stream = logging.StreamHandler()
-    text = AsText("%(asctime)s %(levelname)s %(message)s")
-    stream.setFormatter(AsJson() if as_json else text)
+    text = TextFormatter("%(asctime)s %(levelname)s %(message)s")
+    stream.setFormatter(JsonFormatter() if as_json else text)
     # uvicorn logs the request line of WebSockets, which may contain a secret, as information.
     for name, detailed in (("everlearn.service", verbose), ("uvicorn.error", False)):
         log = logging.getLogger(name)
@@ -128,7 +126,7 @@ def configure_log(*, as_json: bool, verbose: bool) -> None:
         log.propagate = False
         log.setLevel(logging.INFO if detailed else logging.WARNING)
     loop = logging.getLogger("asyncio")
-    loop.handlers[:], loop.filters[:], loop.propagate = [stream], [OnceInAWhile()], False
+    loop.handlers[:], loop.filters[:], loop.propagate = [stream], [RepeatFilter()], False
 
 
 def make_server(
@@ -155,7 +153,7 @@ def make_server(
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
-        timeout_graceful_shutdown=FAREWELL_SECONDS,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         ssl_certfile=None if certificate is None else str(certificate),
         ssl_keyfile=None if key is None else str(key),
     )

@@ -8,11 +8,11 @@
     {"id": 17, "time": 1750000000.1, "memory": "memory", "event": "taught", "facts": {…}}
 
 Each URL has its own thread and queue, so that one that does not answer delays no other and never
-the service. Events arrive in order. An event that is refused or not answered is sent again after
-1, 2, 4, … seconds, a limited number of times. Consecutive unknown frames are combined into one
-event with their ``count``; if the queue is full, the oldest of them are dropped before any change.
-Dropped events are counted in the metrics. Ids increase across restarts: they begin at the start
-time in microseconds.
+the service. Events arrive in order. An event that is not answered with 2xx is sent again after
+1, 2, 4, … seconds, a limited number of times; one answered with 4xx, except 408 and 429, is dropped
+at once. Consecutive unknown frames are combined into one event with their ``count``; if the queue
+is full, the oldest of them are dropped before any change. Dropped events are counted in the
+metrics. Ids increase across restarts: they begin at the start time in microseconds.
 
 Changes of a Memory in a database are sent by one of the replicas (fleet.py), under ids assigned by
 the database. Events not sent before the end are sent by another replica, or at the next start.
@@ -71,26 +71,34 @@ class WaitingEvents:
     def __len__(self) -> int:
         return len(self._events)
 
-    def put(self, event: dict[str, Any]) -> int:
-        """Queue an event; returns how many were dropped for it."""
+    def put(self, event: dict[str, Any]) -> dict[str, Any] | None:
+        """Queue an event; returns the event that was dropped, which may be this one."""
         with self._changed:
             last = self._events[-1] if self._events else None
-            if last is not None and _are_one(last, event):
+            if last is not None and _are_combined(last, event):
                 self._events[-1] = event | {"count": last.get("count", 1) + 1}
-                return 0
-            lost = 0
+                return None
+            dropped = None
             if len(self._events) >= self._most:
-                lost = 1
-                frames = [one for one in self._events if one["event"] in FRAMES]
-                if frames:
-                    self._events.remove(frames[0])
-                elif event["event"] in FRAMES or len(self._events) >= MOST_CHANGES * self._most:
-                    return 1
-                else:
-                    lost = 0
+                dropped = self._dropped_for(event)
+                if dropped is event:
+                    return event
+                if dropped is not None:
+                    self._events.remove(dropped)
             self._events.append(event)
             self._changed.notify()
-            return lost
+            return dropped
+
+    def _dropped_for(self, event: dict[str, Any]) -> dict[str, Any] | None:
+        """What to drop from a full queue: the oldest frame; the event itself if it is a frame.
+
+        Changes are dropped only beyond a higher limit.
+        """
+        oldest_frame = next((one for one in self._events if one["event"] in FRAMES), None)
+        if oldest_frame is not None:
+            return oldest_frame
+        full = len(self._events) >= MOST_CHANGES * self._most
+        return event if full or event["event"] in FRAMES else None
 
     def get(self, seconds: float) -> dict[str, Any] | None:
         """The next event; ``None`` on timeout."""
@@ -99,14 +107,22 @@ class WaitingEvents:
                 self._changed.wait(seconds)
             return self._events.popleft() if self._events else None
 
-    def numbers(self) -> list[int]:
-        """The ids of the waiting events."""
+    def waiting(self) -> list[dict[str, Any]]:
+        """The waiting events, in order."""
         with self._changed:
-            return [event["id"] for event in self._events]
+            return list(self._events)
 
 
-def _are_one(last: dict[str, Any], event: dict[str, Any]) -> bool:
+def _are_combined(last: dict[str, Any], event: dict[str, Any]) -> bool:
     return event["event"] in FRAMES and all(last[k] == event[k] for k in ("event", "memory"))
+
+
+# The Memory and the number of an event of a database, whose delivery is awaited (fleet.py).
+Awaited = tuple[str, int]
+
+
+def _awaited(event: dict[str, Any]) -> Awaited:
+    return event["memory"], event["id"]
 
 
 class Webhook:
@@ -131,7 +147,7 @@ class Webhook:
         # The URL may contain a secret, and the key is stored in a database.
         self.key = f"webhook {hashlib.blake2b(url.encode(), digest_size=16).hexdigest()}"
         self.sent = self.lost = 0
-        self._tickets: dict[int, threading.Event] = {}
+        self._deliveries: dict[Awaited, threading.Event] = {}
         self._parts = parts
         self._secret = secret
         self._first_pause = first_pause
@@ -142,20 +158,28 @@ class Webhook:
 
     def put(self, event: dict[str, Any]) -> None:
         """Queue one event."""
-        self.lost += self._events.put(event)
+        dropped = self._events.put(event)
+        if dropped is not None:
+            self.lost += 1
+            self._finish(dropped)
+
+    def _finish(self, event: dict[str, Any]) -> None:
+        """Report that an event has arrived or was given up."""
+        done = self._deliveries.pop(_awaited(event), None)
+        if done is not None:
+            done.set()
 
     def deliver(self, memory: str, event: StoredEvent) -> Callable[[], bool]:
-        """Queue an event of a database; the result tells whether it is done."""
-        done = self._tickets[event.number] = threading.Event()
-        said = {"id": event.number, "time": event.time, "memory": memory, "event": event.kind}
-        self.put(said | {"facts": event.facts})
+        """Queue an event of a database; the result tells whether it arrived or was given up."""
+        done = self._deliveries[memory, event.number] = threading.Event()
+        self.put(_message(event.number, event.time, memory, event.kind, event.facts))
         return done.is_set
 
     def close(self, seconds: float = 5.0) -> None:
         """Send waiting events until the timeout; then drop the rest and log how many."""
         self._stopping.set()
         self._thread.join(seconds)
-        left = sum(number not in self._tickets for number in self._events.numbers())
+        left = sum(_awaited(event) not in self._deliveries for event in self._events.waiting())
         if left:
             self.lost += left
             LOG.warning("%d events were not sent to %s before the end", left, self._parts.hostname)
@@ -169,22 +193,21 @@ class Webhook:
                 continue
             body = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
             try:
-                arrived = self._delivered(event["id"], body)
+                arrived = self._send(event["id"], body)
             except Exception:
                 LOG.exception("a webhook failed")
                 arrived = False
-            ticket = self._tickets.pop(event["id"], None)
             if arrived:
                 self.sent += 1
-            elif ticket is not None and self._stopping.is_set():
+            elif _awaited(event) in self._deliveries and self._stopping.is_set():
                 # Not dropped: the next replica sends it.
                 continue
             else:
                 self.lost += 1
-            if ticket is not None:
-                ticket.set()
+            self._finish(event)
 
-    def _delivered(self, number: int, body: bytes) -> bool:
+    def _send(self, number: int, body: bytes) -> bool:
+        """Post an event until it is accepted or given up; returns whether it was accepted."""
         pause = self._first_pause
         for attempt in range(TRIES):
             if attempt and self._stopping.wait(pause):
@@ -227,6 +250,12 @@ class Webhook:
             connection.close()
 
 
+def _message(
+    number: int, when: float, memory: str, kind: str, facts: dict[str, Any]
+) -> dict[str, Any]:
+    return {"id": number, "time": when, "memory": memory, "event": kind, "facts": facts}
+
+
 class Webhooks:
     """Sends every event to every URL; passed to ``Events.follow``.
 
@@ -250,12 +279,11 @@ class Webhooks:
             return
         with self._gate:
             self._number += 1
-            said = {"id": self._number, "time": time.time(), "memory": memory, "event": kind}
             for hook in self.hooks:
-                hook.put(said | {"facts": facts})
+                hook.put(_message(self._number, time.time(), memory, kind, facts))
 
     def gauges(self) -> list[tuple[str, str, float]]:
-        """For the metrics."""
+        """Gauges for the metrics."""
         sent, lost = sum(h.sent for h in self.hooks), sum(h.lost for h in self.hooks)
         return [("everlearn_webhooks_lost", "", lost), ("everlearn_webhooks_sent", "", sent)]
 

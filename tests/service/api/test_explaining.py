@@ -91,6 +91,7 @@ def test_evaluate_counts_as_the_memory_does(client, own, tmp_path):
             file.write_bytes(picture(*colour, shift=shift))
             files.append((file, name))
     files.append((tmp_path / "red5.png", "blue"))
+    files.append((tmp_path / "blue9.png", " Blue"))  # a name in another spelling
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"no picture")
     files.append((broken, "red"))

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 from everlearn import Memory
-from tests.service.conftest import picture
+from tests.service.conftest import picture, wait_until
 
 
 def teach(api, vector, name, **more):
@@ -74,6 +74,18 @@ def test_images_are_accepted_in_three_encodings(api):
     thumbnail = api.get(f"/v1/thumbnails/{first['id']}")
     assert thumbnail.headers["content-type"] == "image/jpeg"
     assert thumbnail.content.startswith(b"\xff\xd8")
+
+
+def test_a_refused_image_is_named_by_its_field_with_what_to_do(api):
+    for image, message in (
+        (b"words", "the image is in no known image format; use a JPEG, PNG, "),
+        (b"II*\0 words", "the image is a TIFF file, which is not supported; use a JPEG, PNG, "),
+        (b"", "the image is empty"),
+        (picture(1, 2, 3)[:60], "the image is damaged "),
+    ):
+        refused = api.post("/v1/teach", data={"name": "red"}, files={"image": ("x.png", image)})
+        assert refused.status_code == 422
+        assert refused.json()["error"]["message"].startswith(message)
 
 
 def test_correct_forget_rename_undo_redo(api):
@@ -153,7 +165,7 @@ def test_concurrent_teachings_are_not_lost(api, memories, tmp_path, rng):
         asked = api.post("/v1/ask", json={"vector": vectors[0, 0].astype(float).tolist()})
         assert asked.status_code == 200
     for thread in threads:
-        thread.join()
+        thread.join(60)
     assert not failures
     taught = memories["home"].teachings()
     assert len(taught) == 96
@@ -179,8 +191,7 @@ def test_events_report_changes(serve):
         await events.aclose()
 
     task = api.portal.start_task_soon(listen)
-    while not service.events.listeners:
-        pass
+    wait_until(lambda: service.events.listeners)
     teach(api, [0, 1], "<b>cup</b>")
     api.post("/v1/teach?memory=garden", json={"vector": [1, 2], "name": "rose"})
     api.post("/v1/undo")

@@ -2,12 +2,12 @@
 
 import json
 import queue
-import time
 
 import pytest
 
 from everlearn.service.bridges.frigate import Frigate
 from tests.service.bridges.conftest import BLUE, RED, counts
+from tests.service.conftest import wait_until
 from tests.service.test_mqtt import broker, broker_only  # noqa: F401
 
 
@@ -59,9 +59,7 @@ class TestFrigate:
         assert (topic, answer["name"]) == ("everlearn/frigate/answer", "Tom")
         # Somebody corrects it in Frigate's own page.
         site.answers["/api/events/1.2-a"] = 200, {}, b'{"id": "1.2-a", "sub_label": "Felix"}'
-        deadline = time.monotonic() + 30
-        while "Felix" not in memory.names() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: "Felix" in memory.names(), seconds=30)
         assert counts(memory) == {"Felix": 1, "Kitty": 1}
         # And another over MQTT.
         heard.publish(
@@ -69,6 +67,17 @@ class TestFrigate:
         )
         assert site.posts.get(timeout=30)[1] == {"subLabel": "Ann", "subLabelScore": 1.0}
         assert counts(memory) == {"Felix": 1, "Ann": 1}
+
+    def test_corrections_are_learned_while_messages_keep_coming(self, frigate, heard, site, memory):
+        heard.publish("frigate/events", event("1.2-a"), qos=1)
+        site.posts.get(timeout=30)
+        site.answers["/api/events/1.2-a"] = 200, {}, b'{"id": "1.2-a", "sub_label": "Felix"}'
+
+        def learned():
+            heard.publish("frigate/door/cat/snapshot", BLUE)  # more often than there are reviews
+            return "Felix" in memory.names()
+
+        wait_until(learned, seconds=30)
 
     def test_objects_outside_of_the_selection_are_not_named(self, frigate, heard, site, memory):
         for payload in (

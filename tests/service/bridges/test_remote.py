@@ -50,6 +50,19 @@ class TestRemote:
                 remote.image(address)
         assert other_site.heard == []
 
+    def test_what_is_not_http_is_a_named_error(self):
+        def talk_nonsense():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(b"220 not HTTP at all\r\n")
+
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            threading.Thread(target=talk_nonsense, daemon=True).start()
+            remote = Remote(f"http://127.0.0.1:{server.getsockname()[1]}")
+            with pytest.raises(CannotReach, match="does not answer"):
+                remote.json("api")
+
     def test_a_picture_may_be_inside_its_address(self, site):
         remote = Remote(site.address)
         assert remote.image("data:image/png;base64,aGk=") == b"hi"

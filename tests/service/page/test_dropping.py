@@ -146,6 +146,24 @@ def test_files_that_are_not_pictures_are_listed(browse, live, tmp_path):
     assert outcomes(page)["Left out"] == {"note.txt": "note.txt not an image"}
 
 
+@browser_only
+def test_a_dropped_file_that_cannot_be_read_is_reported(browse, live):
+    page = browse(camera=False)
+    page.goto(f"{live}/?token={TOKEN}")
+    page.locator("#no-names").wait_for()
+    page.evaluate(
+        """() => {
+            const gone = (_, refuse) => refuse(new Error("the file is gone"));
+            const entry = { isFile: true, fullPath: "/x.png", name: "x.png", file: gone };
+            const drop = new Event("drop", { cancelable: true });
+            drop.dataTransfer = { items: [{ webkitGetAsEntry: () => entry }] };
+            document.dispatchEvent(drop);
+        }"""
+    )
+    see(page.locator("#notice")).to_have_text("the file is gone")
+    assert page.problems == []
+
+
 def test_the_service_names_listed_files_and_refuses_too_many(api):
     paths = ["nest/2024/Cardinal/x.jpg", "nest/.a/x.jpg", "x.jpg", "nest/Unknown/x.jpg"]
     files = [{"path": path} for path in paths]

@@ -117,6 +117,33 @@ def test_boxes_of_the_camera_are_tracks_over_one_socket(browse, live, memories):
     assert page.problems == []
 
 
+@browser_only
+def test_a_stream_that_ends_between_two_frames_is_opened_again(browse, live):
+    page = browse()
+    sockets = []
+
+    def end_after_the_first_answer(socket):
+        sockets.append(socket)
+        server = socket.connect_to_server()
+        if len(sockets) > 1:
+            return
+
+        def answer_and_close(message):
+            socket.send(message)
+            socket.close()
+
+        server.on_message(answer_and_close)
+
+    page.route_web_socket("**/v1/find/stream*", end_after_the_first_answer)
+    page.goto(f"{live}/?token={TOKEN}")
+    page.get_by_role("button", name="Use the camera").click()
+    page.get_by_role("button", name="Find things").click()
+    see(page.locator("#notice")).to_have_text("The service ended the stream of frames.")
+    see(page.locator("#notice")).to_have_text("The service is back.")
+    page.locator(".box", has_text="red").first.wait_for()
+    assert len(sockets) == 2
+
+
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 

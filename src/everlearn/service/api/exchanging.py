@@ -98,7 +98,7 @@ async def merge(
             (Path(place) / FILE).write_bytes(sent)
             with Memory(place, read_only=True) as other:
                 merged = memory.merge(other, conflicts=conflicts, group=group)
-        served.tell("merged", taught=int(merged), forgotten=merged.forgotten)
+        served.publish("merged", taught=int(merged), forgotten=merged.forgotten)
         return MergedPart.of(merged)
 
     return await served.change(work, key, whole=False)

@@ -8,6 +8,7 @@ from fastapi import Request
 from pydantic import BaseModel, BeforeValidator, Field
 
 from everlearn.errors import EverlearnError, NeverLearned
+from everlearn.images.folders import one_spelling
 from everlearn.memory.answers import Answers
 from everlearn.memory.insight.evaluate import Evaluation, was_taught
 from everlearn.memory.insight.why import WITHOUT, Why
@@ -18,7 +19,7 @@ from everlearn.service.api.models import Finite, Name, OneExample, ReadOff, Sent
 
 MOST_EXAMPLES = 10_000
 # Minimum time between two progress events.
-TELL_SECONDS = 0.2
+PROGRESS_SECONDS = 0.2
 
 router = new_router()
 
@@ -107,15 +108,17 @@ class EvaluateRequest(Sent):
     examples: Annotated[list[Labelled], Field(min_length=1, max_length=MOST_EXAMPLES)]
 
 
-class Missed(BaseModel):
+class OneOutcome(BaseModel):
+    """The files of one name that got the same answer."""
+
     name: str
     answered: str | None
     files: list[str]
 
 
-def _by_answer(answers: dict[tuple[str, str | None], list[str]]) -> list[Missed]:
+def _by_answer(answers: dict[tuple[str, str | None], list[str]]) -> list[OneOutcome]:
     return [
-        Missed(name=name, answered=said, files=files) for (name, said), files in answers.items()
+        OneOutcome(name=name, answered=said, files=files) for (name, said), files in answers.items()
     ]
 
 
@@ -125,8 +128,8 @@ class Evaluated(ReadOff):
     n_unknown: int
     flagged_known: int
     flagged_unknown: int
-    answers: Annotated[list[Missed], BeforeValidator(_by_answer)] = Field(
-        description="Correct ones too: the name and the answer."
+    answers: Annotated[list[OneOutcome], BeforeValidator(_by_answer)] = Field(
+        description="The files by name and answer; correct ones too."
     )
     taken_for: list[tuple[str, str, str]]
     taught: list[str]
@@ -146,33 +149,36 @@ async def why(request: Request, served: Chosen) -> Explained:
 @router.get("/check")
 async def check(served: Chosen) -> Checked:
     """Accuracy by leave-one-out, doubtful pictures, and what to show next; emits progress."""
-    told = 0.0
+    published = 0.0
 
     def step(done: int, of: int) -> None:
-        nonlocal told
-        if time.monotonic() - told >= TELL_SECONDS or done == of:
-            told = time.monotonic()
-            served.tell("progress", work="check", done=done, of=of)
+        nonlocal published
+        if time.monotonic() - published >= PROGRESS_SECONDS or done == of:
+            published = time.monotonic()
+            served.publish("progress", work="check", done=done, of=of)
 
-    return Checked.model_validate(await served.aside(lambda memory: memory.report(progress=step)))
+    report = await served.long_question(lambda memory: memory.report(progress=step))
+    return Checked.model_validate(report)
 
 
 @router.post("/evaluate", openapi_extra=takes(EvaluateRequest))
 async def evaluate(request: Request, served: Chosen) -> Evaluated:
-    """Ask about many labelled examples, and compare."""
+    """Ask about many labelled examples and compare the answers with their names."""
     sent = await received(request, EvaluateRequest)
     known = await served.question(lambda memory: memory.names())
     if not known:
         raise NeverLearned("nothing was taught yet, so there is nothing to evaluate")
+    spelling = one_spelling([one.name for one in sent.examples], known)
     found = Evaluation()
     for number, one in enumerate(sent.examples, start=1):
-        said, taught = await served.question(partial(_asked, example=one.example))
-        file = one.file or str(number)
-        found.count(file, one.name, said, known=one.name in known, taught=taught)
+        answers, taught = await served.question(partial(_ask, example=one.example))
+        file, name = one.file or str(number), spelling[one.name]
+        found.count(file, name, answers, known=name in known, taught=taught)
     return Evaluated.model_validate(found)
 
 
-def _asked(memory: Memory, example: Any) -> tuple[Answers | Exception, bool]:
+def _ask(memory: Memory, example: Any) -> tuple[Answers | Exception, bool]:
+    """The answers, or the error, and whether the example was taught."""
     try:
         return memory.ask(example, top=1), was_taught(memory, example)
     except EverlearnError as error:

@@ -7,6 +7,8 @@ The kind is the name of the exception that the same call raises in Python.
 
 import json
 import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from everlearn.errors import (
     AnswerErased,
@@ -95,6 +97,19 @@ def status_of(error: EverlearnError) -> int:
             return status
     LOG.error("%s: %s", type(error).__name__, error)
     return 500
+
+
+class Invalid(Protocol):
+    """The validation errors of pydantic and of FastAPI."""
+
+    def errors(self) -> Sequence[Any]: ...
+
+
+def validation_message(invalid: Invalid) -> str:
+    """The first error of a request, with the field it is about."""
+    error = invalid.errors()[0]
+    where = ".".join(str(part) for part in error["loc"] if part not in ("body", "query", "header"))
+    return f"{where}: {error['msg']}" if where else str(error["msg"])
 
 
 def body_of(kind: str, message: str) -> bytes:

@@ -8,7 +8,7 @@
 
 A stream has tracks of its own; they end with it. When the name of a track is settled or changes,
 listeners get an event (``track``). With ``remember`` in the query, what is settled as unknown is
-kept among the strangers.
+kept; ``/v1/strangers`` lists it.
 """
 
 import time
@@ -91,7 +91,7 @@ def _followed_by(served: Served, *, remember: bool) -> Answer:
         seen = await served.question(partial(_followed, following, frame, at))
         for event in seen.events:
             facts = {"track": event.track, "name": event.name, "before": event.before}
-            served.tell("track", **facts, box=list(event.box))
+            served.publish("track", **facts, box=list(event.box))
         views = seen.unknown_views
         if remember and views:
             await served.change(lambda kept: kept.keep_unknowns(views))

@@ -1,4 +1,4 @@
-"""Serialises answers that are stored under an idempotency key."""
+"""Answers as JSON values, to be stored under an idempotency key."""
 
 from typing import Any
 
@@ -7,15 +7,15 @@ from pydantic import BaseModel
 from everlearn.service.api import models
 
 
-def written(answer: Any) -> dict[str, Any]:
-    """An answer as a JSON-serialisable dict, with the name of its model if it has one."""
+def to_json_value(answer: Any) -> dict[str, Any]:
+    """An answer as a JSON-serialisable dictionary, with the name of its model if it has one."""
     if isinstance(answer, BaseModel):
         return {"model": type(answer).__name__, "value": answer.model_dump(mode="json")}
     return {"model": None, "value": answer}
 
 
-def restored(kept: dict[str, Any]) -> Any:
-    """Inverse of :func:`written`."""
+def from_json_value(kept: dict[str, Any]) -> Any:
+    """Inverse of :func:`to_json_value`."""
     if kept["model"] is None:
         return kept["value"]
     model: type[BaseModel] = getattr(models, kept["model"])

@@ -1,4 +1,8 @@
-"""Request and response models of the HTTP API."""
+"""Request and response models of the HTTP API.
+
+The answer to a change with an idempotency key is stored under the name of its model, which has to
+be defined here (kept_answers.py).
+"""
 
 import base64
 import binascii
@@ -264,6 +268,16 @@ class OneTeaching(ReadOff):
     taught_at: float
     has_thumbnail: bool
     box: list[float] | None = Field(None, description="The part of the image that was taught.")
+
+
+class Counted(BaseModel):
+    count: int
+
+
+class Strictness(Sent):
+    accept: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        description="Lower bound on the share of familiar things that are not called unknown."
+    )
 
 
 class Verified(ReadOff):

@@ -55,7 +55,7 @@ async def teach(request: Request, response: Response, served: Chosen, key: Chang
             also=sent.also,
             group=sent.group,
         )
-        served.tell("taught", name=sent.name, new=new)
+        served.publish("taught", name=sent.name, new=new)
         return Taught(new=new)
 
     done = await served.change(work, key)
@@ -75,7 +75,7 @@ async def correct(request: Request, served: Chosen, key: ChangeKey) -> Corrected
         done = memory.correct(
             sent.example, sent.name, box=sent.box, source=sent.source, also=sent.also
         )
-        served.tell("corrected", name=done.name, moved_from=list(done.moved_from))
+        served.publish("corrected", name=done.name, moved_from=list(done.moved_from))
         return Corrected.model_validate(done)
 
     return await served.change(work, key)
@@ -103,8 +103,8 @@ async def answered(served: Served, sent: AskRequest) -> Answered:
 
     answers = await (served.change(ask) if sent.remember else served.question(ask))
     if sent.session is not None:
-        served.steadied(sent.session, answers)
-    served.note_answer(answers, session=sent.session, example=sent.example)
+        served.combine_frames(sent.session, answers)
+    served.publish_answer(answers, session=sent.session, example=sent.example)
     return Answered.of(answers)
 
 
@@ -116,7 +116,7 @@ async def forget(request: Request, served: Chosen, key: ChangeKey) -> Forgot:
     def work(memory: Memory) -> Forgot:
         forgotten = Forgot.of(memory.forget(**sent.choice))
         names = {} if sent.erase else forgotten.names
-        served.tell("erased" if sent.erase else "forgotten", count=forgotten.count, names=names)
+        served.publish("erased" if sent.erase else "forgotten", count=forgotten.count, names=names)
         return forgotten
 
     return await served.change(work, key, whole=not sent.erase)
@@ -136,7 +136,7 @@ async def rename(request: Request, served: Chosen, key: ChangeKey) -> OneName:
 
     def work(memory: Memory) -> OneName:
         name = memory.rename(sent.old, sent.new)
-        served.tell("renamed", old=sent.old, new=name)
+        served.publish("renamed", old=sent.old, new=name)
         record = memory.names()[name]
         return OneName(name=name, count=record.count, last_taught=record.last_taught)
 
@@ -149,7 +149,7 @@ async def undo(served: Chosen, key: ChangeKey, id: OperationId = None) -> Done:
 
     def work(memory: Memory) -> Done:
         change = Done.model_validate(memory.undo(id))
-        served.tell("undone", kind=change.kind, count=change.count, names=change.names)
+        served.publish("undone", kind=change.kind, count=change.count, names=change.names)
         return change
 
     return await served.change(work, key)
@@ -161,7 +161,7 @@ async def redo(served: Chosen, key: ChangeKey, id: OperationId = None) -> Done:
 
     def work(memory: Memory) -> Done:
         change = Done.model_validate(memory.redo(id))
-        served.tell("redone", kind=change.kind, count=change.count, names=change.names)
+        served.publish("redone", kind=change.kind, count=change.count, names=change.names)
         return change
 
     return await served.change(work, key)

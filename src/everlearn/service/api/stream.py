@@ -3,11 +3,12 @@
     client  a binary message: an image          or a text message: the JSON of ``ask``
     service a text message for each, in order: the JSON that ``ask`` answers, or an error
 
-A stream is a session: ``steady`` combines its latest frames. A client that sends faster than it is
-answered is read only as fast as it is answered.
+A stream is a session: ``steady`` combines its latest frames. If a client sends frames faster than
+they are answered, the service reads them as fast as it answers.
 """
 
 import asyncio
+import contextlib
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -18,16 +19,17 @@ from pydantic import BaseModel, ValidationError
 
 from everlearn.errors import EverlearnError
 from everlearn.service.api.addresses import new_router
-from everlearn.service.api.failures import body_of, status_of
+from everlearn.service.api.failures import body_of, status_of, validation_message
 from everlearn.service.api.models import AskRequest
 from everlearn.service.api.routes import answered
 from everlearn.service.served import Served, Service
 
 # RFC 6455: "try again later", "policy violation" and "going away".
 BUSY, REFUSED, SILENT = 1013, 1008, 1001
+# Time limit for telling a silent client that its stream is closed.
+CLOSING_SECONDS = 1.0
 
 router = new_router()
-
 
 # Computes the answer to a message.
 Answer = Callable[[dict[str, Any]], Awaitable[BaseModel]]
@@ -36,10 +38,10 @@ Answer = Callable[[dict[str, Any]], Awaitable[BaseModel]]
 @router.websocket("/ask/stream")
 async def stream(socket: WebSocket, memory: str | None = None) -> None:
     """Answer every frame until the client disconnects."""
-    await answer_frames(socket, memory, _asked)
+    await answer_frames(socket, memory, _session_of_frames)
 
 
-def _asked(served: Served) -> Answer:
+def _session_of_frames(served: Served) -> Answer:
     session = uuid.uuid4().hex
 
     async def answer(message: dict[str, Any]) -> BaseModel:
@@ -79,16 +81,19 @@ async def answer_frames(
         return
     service.streams += 1
     try:
-        await _until_gone(socket, begin(served), service)
+        await _answer_until_disconnect(socket, begin(served), service)
     except TimeoutError:
-        await socket.close(SILENT, "the client sent nothing, or read no answer, for too long")
+        # A client that reads nothing does not take this message either: it is not waited for.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_SECONDS):
+                await socket.close(SILENT, "the client sent nothing, or read no answer, too long")
     except WebSocketDisconnect:
         pass
     finally:
         service.streams -= 1
 
 
-async def _until_gone(socket: WebSocket, answer: Answer, service: Service) -> None:
+async def _answer_until_disconnect(socket: WebSocket, answer: Answer, service: Service) -> None:
     seconds = service.settings.stream_seconds
     route = getattr(socket.scope.get("route"), "path", "other")
     while True:
@@ -101,7 +106,7 @@ async def _until_gone(socket: WebSocket, answer: Answer, service: Service) -> No
             said = (await answer(dict(message))).model_dump_json()
         except ValidationError as error:
             status = 422
-            said = body_of("InvalidInput", str(error.errors()[0]["msg"])).decode()
+            said = body_of("InvalidInput", validation_message(error)).decode()
         except EverlearnError as error:
             status = status_of(error)
             said = body_of(type(error).__name__, str(error)).decode()

@@ -3,12 +3,12 @@
 from typing import Annotated
 
 from fastapi import HTTPException, Path, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from everlearn.memory.memory import Memory
 from everlearn.service.api.addresses import ChangeKey, Chosen, new_router, takes
 from everlearn.service.api.bodies import received
-from everlearn.service.api.models import Name, ReadOff, Sent
+from everlearn.service.api.models import Counted, Name, ReadOff, Sent, Strictness
 
 Number = Annotated[int, Field(ge=1, lt=1 << 63)]
 
@@ -37,25 +37,10 @@ class GroupRequest(Sent):
     group: Number
 
 
-class Counted(BaseModel):
-    count: int
-
-
-class Strictness(Sent):
-    accept: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
-        description="Lower bound on the share of familiar things that are not called unknown."
-    )
-
-
 @router.get("/strictness")
 async def strictness(served: Chosen) -> Strictness:
     """How strict *unknown* is."""
-
-    def look(memory: Memory) -> Strictness:
-        memory.names()
-        return Strictness(accept=memory.accept)
-
-    return await served.question(look)
+    return await served.question(lambda memory: Strictness(accept=memory.accept))
 
 
 @router.post("/strictness", openapi_extra=takes(Strictness))
@@ -97,7 +82,7 @@ async def name_strangers(request: Request, served: Chosen, key: ChangeKey) -> Co
 
     def work(memory: Memory) -> Counted:
         count = memory.name_unknowns(sent.group, sent.name)
-        served.tell("named", name=sent.name, count=count)
+        served.publish("named", name=sent.name, count=count)
         return Counted(count=count)
 
     return await served.change(work, key)
@@ -105,12 +90,12 @@ async def name_strangers(request: Request, served: Chosen, key: ChangeKey) -> Co
 
 @router.post("/strangers/ignore", openapi_extra=takes(GroupRequest))
 async def ignore_strangers(request: Request, served: Chosen, key: ChangeKey) -> Counted:
-    """Answer whatever resembles this group with *ignored*."""
+    """Answer pictures that resemble this group with *ignored* from now on."""
     sent = await received(request, GroupRequest)
 
     def work(memory: Memory) -> Counted:
         count = memory.ignore_unknowns(sent.group)
-        served.tell("ignored", count=count)
+        served.publish("ignored", count=count)
         return Counted(count=count)
 
     return await served.change(work, key)
@@ -123,7 +108,7 @@ async def drop_strangers(request: Request, served: Chosen, key: ChangeKey) -> Co
 
     def work(memory: Memory) -> Counted:
         count = memory.drop_unknowns(sent.group)
-        served.tell("dropped", count=count)
+        served.publish("dropped", count=count)
         return Counted(count=count)
 
     return await served.change(work, key)

@@ -7,7 +7,7 @@
     everlearn/frigate/correct        {"id": EVENT, "name": NAME}       →  learned, sub-label set
 
 A sub-label changed on Frigate's own page is learned as a correction too: the last named events are
-reviewed from time to time. An unknown object gets no sub-label.
+reviewed regularly, when no message waits. An unknown object gets no sub-label.
 
 Written for the topics and addresses of Frigate 0.14 to 0.16 as documented; tested against mosquitto
 and a recording of them.
@@ -17,6 +17,7 @@ import json
 import logging
 import queue
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -115,8 +116,8 @@ class Frigate:
         self._client.reconnect_delay_set(1, 60)
         if username:
             self._client.username_pw_set(username, password)
-        self._client.on_connect = self._connected
-        self._client.on_message = self._heard
+        self._client.on_connect = self._on_connect
+        self._client.on_message = self._on_message
         self._client.on_subscribe = lambda *_: self.ready.set()
         try:
             self._client.connect(host, port, keepalive=30)
@@ -138,12 +139,12 @@ class Frigate:
                 continue
             self._worker.join(1.0)
 
-    def _connected(self, client: "Client", *_: Any) -> None:
+    def _on_connect(self, client: "Client", *_: Any) -> None:
         client.subscribe(
             [(f"{self._prefix}/events", 1), (f"{self._prefix}/+/+/snapshot", 0), (CORRECT, 1)]
         )
 
-    def _heard(self, _client: "Client", _data: Any, message: "MQTTMessage") -> None:
+    def _on_message(self, _client: "Client", _data: Any, message: "MQTTMessage") -> None:
         payload = bytes(message.payload)
         if not payload or len(payload) > LARGEST:
             return
@@ -171,11 +172,13 @@ class Frigate:
             LOG.warning("Frigate sends more than can be processed; one message is skipped")
 
     def _run(self) -> None:
+        review_due = time.monotonic() + self._review_seconds
         while not self._stopping.is_set():
             try:
-                work = self._work.get(timeout=self._review_seconds)
+                work = self._work.get(timeout=max(0.0, review_due - time.monotonic()))
             except queue.Empty:
                 work = self._review
+                review_due = time.monotonic() + self._review_seconds
             if work is None:
                 return
             try:
@@ -196,14 +199,14 @@ class Frigate:
             return
         answers = self._memory.ask(self._snapshot(number), top=1)
         facts = {"id": number, "camera": after.get("camera"), "label": after.get("label")}
-        self._publish(f"{OWN}/answer", facts | _said(answers))
+        self._publish(f"{OWN}/answer", facts | _answer_facts(answers))
         if answers and not answers.unknown:
             self._set_sub_label(number, answers[0].name, answers[0].probability)
 
     def _answer_snapshot(self, camera: str, label: str, picture: bytes) -> None:
         answers = self._memory.ask(picture, top=1)
         facts = {"camera": camera, "label": label}
-        self._publish(f"{OWN}/{camera}/{label}", facts | _said(answers), retain=True)
+        self._publish(f"{OWN}/{camera}/{label}", facts | _answer_facts(answers), retain=True)
 
     def _correct(self, number: str, name: str) -> None:
         self._memory.correct(self._snapshot(number), name)
@@ -217,7 +220,7 @@ class Frigate:
             try:
                 given = _sub_label(self._remote.json(f"api/events/{quote(number)}"))
             except CannotReach:
-                # Frigate has deleted the event, or is restarting: nothing to learn now.
+                # Frigate has deleted the event, or is restarting.
                 continue
             if given and given != ours:
                 self._memory.correct(self._snapshot(number), given)
@@ -240,7 +243,7 @@ class Frigate:
         self._client.publish(topic, json.dumps(said, ensure_ascii=False), qos=1, retain=retain)
 
 
-def _said(answers: Answers) -> dict[str, Any]:
+def _answer_facts(answers: Answers) -> dict[str, Any]:
     best = answers[0] if answers else None
     return {
         "name": best.name if best and not answers.unknown else None,

@@ -1,8 +1,8 @@
 """HTTP requests of a bridge, only to its own system and to allowed hosts.
 
-The address of a picture given by another system is not trusted: an address on a third host, or a
-redirect to one, is refused unless that host is allowed, and credentials are sent only to the system
-they belong to.
+Addresses of pictures come from the other system and are not trusted: an address on a third host, or
+a redirect to one, is refused unless that host is allowed, and credentials are sent only to the
+system they belong to.
 """
 
 import base64
@@ -118,9 +118,9 @@ class Remote:
         try:
             with self._opener.open(request, timeout=SECONDS) as answer:
                 data: bytes = answer.read(most + 1)
-        except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException) as error:  # URLError is an OSError
             if isinstance(error, urllib.error.HTTPError):
-                error.close()  # the answer, which is not read
+                error.close()  # it holds the unread answer
             where = urlsplit(request.full_url)
             raise CannotReach(f"{where.netloc}{where.path} does not answer: {error}") from None
         if len(data) > most:

@@ -1,19 +1,19 @@
-// The API, drawn from its own description. Everything is text, never markup.
+// The API, shown from its OpenAPI description. Everything is text, never markup.
 
 import * as service from "./service.js";
 import { $, element } from "./shared.js";
 
-function named(schema, all) {
+function resolved(schema, all) {
   return schema?.$ref ? all[schema.$ref.split("/").at(-1)] : schema;
 }
 
-// A schema in few words: "text", "number, at most 10000", "list of number", "OneName".
-function spoken(schema, all) {
+// A schema in a few words: "text", "number, at most 10000", "list of number", "OneName".
+function typeInWords(schema, all) {
   if (!schema || Object.keys(schema).length === 0) return "anything";
   if (schema.$ref) return schema.$ref.split("/").at(-1);
-  if (schema.anyOf) return schema.anyOf.map((one) => spoken(one, all)).join(" or ");
-  if (schema.prefixItems) return `[${schema.prefixItems.map((one) => spoken(one, all)).join(", ")}]`;
-  if (schema.type === "array") return `list of ${spoken(schema.items, all)}`;
+  if (schema.anyOf) return schema.anyOf.map((one) => typeInWords(one, all)).join(" or ");
+  if (schema.prefixItems) return `[${schema.prefixItems.map((one) => typeInWords(one, all)).join(", ")}]`;
+  if (schema.type === "array") return `list of ${typeInWords(schema.items, all)}`;
   const limits = [
     schema.minimum !== undefined && `at least ${schema.minimum}`,
     schema.maximum !== undefined && `at most ${schema.maximum}`,
@@ -23,14 +23,14 @@ function spoken(schema, all) {
   return [kind, ...limits].join(", ");
 }
 
-function fields(schema, all) {
+function fieldTable(schema, all) {
   const wanted = new Set(schema.required ?? []);
   const rows = Object.entries(schema.properties ?? {}).map(([name, one]) =>
     element(
       "tr",
       {},
       element("th", { scope: "row" }, element("code", { textContent: name })),
-      element("td", { textContent: spoken(one, all) + (wanted.has(name) ? ", needed" : "") }),
+      element("td", { textContent: typeInWords(one, all) + (wanted.has(name) ? ", required" : "") }),
       element("td", { textContent: one.description ?? "" }),
     ));
   return element("table", {}, element("tbody", {}, ...rows));
@@ -46,20 +46,20 @@ function example(method, path, operation) {
 
 function operationPart(path, method, operation, all) {
   const answer = operation.responses["200"]?.content?.["application/json"]?.schema;
-  const body = named(operation.requestBody?.content?.["application/json"]?.schema, all);
+  const body = resolved(operation.requestBody?.content?.["application/json"]?.schema, all);
   const parts = [element("p", { textContent: operation.description ?? "" })];
   const queries = (operation.parameters ?? []).map((one) => [one.name, { ...one.schema, description: one.description }]);
   if (queries.length) {
-    parts.push(element("h2", { textContent: "In the address and headers" }), fields({ properties: Object.fromEntries(queries) }, all));
+    parts.push(element("h2", { textContent: "Query and headers" }), fieldTable({ properties: Object.fromEntries(queries) }, all));
   }
   if (body) {
     const kinds = Object.keys(operation.requestBody.content).join(", ");
-    parts.push(element("h2", { textContent: `Sent (${kinds})` }), fields(body, all));
+    parts.push(element("h2", { textContent: `Body (${kinds})` }), fieldTable(body, all));
   }
   if (answer) {
-    const row = named(answer.type === "array" ? answer.items : answer, all);
-    parts.push(element("h2", { textContent: `Answered: ${spoken(answer, all)}` }));
-    if (row?.properties) parts.push(fields(row, all));
+    const row = resolved(answer.type === "array" ? answer.items : answer, all);
+    parts.push(element("h2", { textContent: `Answer: ${typeInWords(answer, all)}` }));
+    if (row?.properties) parts.push(fieldTable(row, all));
   }
   parts.push(element("pre", { tabIndex: 0 }, element("code", { textContent: example(method, path, operation) })));
   return element(

@@ -5,29 +5,29 @@ import * as names from "./names.js";
 import * as dropping from "./dropping.js";
 import * as explaining from "./explaining.js";
 import * as service from "./service.js";
-import { $, about, chosen, corrected, offer, pause, pictures, progress, say, trying, offered, within, working } from "./shared.js";
-import { meant } from "./spelling.js";
+import { $, operationInWords, choiceIn, correctionInWords, setOperation, pause, pictures, progress, notify, reportErrors, operationFor, throttled, whileWorking } from "./shared.js";
+import { confirmedName } from "./spelling.js";
 import * as strangers from "./strangers.js";
 import * as things from "./things.js";
 
 const FRAME_PAUSE = 120;
 const FIND_PAUSE = 20;
 const TEACH_PAUSE = 130;
-const SURE_ENOUGH = 5;
+const MOST_BARS = 5;
 
 const state = {
   stop: null, // ends the camera
-  looking: null, // the video or image that answers are about
+  source: null, // the video or image that answers are about
   shown: null, // the picture that the answer on the page is about: { image, source }
   teaching: false,
-  session: service.newKey(), // of the camera's frames; a new one whenever something was learned
+  session: service.newKey(), // combines answers to frames; a new one after something was learned
 };
 
 const typedName = () => $("name").value.trim();
 
 // Answers.
 
-// With a camera, the combined answer of the latest frames; otherwise that of the picture.
+// The name of an answer, or null for unknown; with a camera, that of the latest frames together.
 function nameOf({ steady, unknown, answers }) {
   if (steady) return steady.name;
   return unknown ? null : answers[0].name;
@@ -41,17 +41,17 @@ function showAnswer(answered) {
   const words = name === null ? unknown : known;
   if (verdict.textContent !== words) verdict.textContent = words;
   verdict.classList.toggle("unknown", name === null);
-  showBars(answered.answers.slice(0, SURE_ENOUGH), name !== null);
+  showBars(answered.answers.slice(0, MOST_BARS), name !== null);
   $("why").hidden = answered.answers.length === 0;
   $("wrong").hidden = answered.answers.length === 0;
-  readyToTeach();
+  updateButtons();
   $("wrong-text").textContent = answered.unknown
     ? "Type its name and hold to teach, or tap the name it has."
     : "Wrong? Tap the right name, or type it and press Correct.";
 }
 
-// The same buttons are kept, so that a finger or the keyboard does not lose one between frames.
-// Probabilities are conditional on being known: of what is unknown only the nearest names are shown.
+// Buttons are reused, so that a finger or the keyboard focus stays on one between frames. If it is
+// unknown, no probabilities are shown: they are conditional on being known.
 function showBars(answers, known) {
   const list = $("bars");
   $("most-like").hidden = known || answers.length === 0;
@@ -81,17 +81,17 @@ function newBar(list) {
 }
 
 async function answer(picture) {
-  const session = state.looking === $("video") ? state.session : null;
-  const answered = await service.ask(picture, strangers.wanted(), session);
+  const session = state.source === $("video") ? state.session : null;
+  const answered = await service.ask(picture, strangers.shouldKeep(), session);
   state.shown = picture;
   showAnswer(answered);
-  strangers.noticed(answered);
+  strangers.noteAnswer(answered);
 }
 
-async function look() {
-  const source = state.looking;
+async function askAboutFrame() {
+  const source = state.source;
   if (!source || document.hidden) return;
-  if (things.on()) {
+  if (things.isOn()) {
     if (source === $("video")) await things.look(source);
     return;
   }
@@ -100,55 +100,55 @@ async function look() {
   if (picture) await answer(picture);
 }
 
-async function keepLooking() {
+async function askContinuously() {
   let lost = false;
   for (;;) {
     try {
-      await look();
-      if (lost && state.looking) {
+      await askAboutFrame();
+      if (lost && state.source) {
         lost = false;
-        say("The service is back.");
-        namesSoon();
+        notify("The service is back.");
+        refreshNamesSoon();
       }
     } catch (error) {
       lost = error.status === 0;
-      say(error.message, 8);
+      notify(error.message, 8);
       await pause(1000);
     }
     // Finding takes long enough by itself; a pause would only make boxes lag.
-    await pause(things.on() ? FIND_PAUSE : FRAME_PAUSE);
+    await pause(things.isOn() ? FIND_PAUSE : FRAME_PAUSE);
   }
 }
 
 async function correct(typed) {
   const picture = state.shown;
   if (!picture || !typed) return;
-  await trying(async () => {
-    const name = await meant(typed);
+  await reportErrors(async () => {
+    const name = await confirmedName(typed);
     if (name === null) return;
     const done = await service.correct(picture, name);
     state.session = service.newKey();
-    say(corrected(done));
-    if (state.looking !== $("video")) await answer(picture);
+    notify(correctionInWords(done));
+    if (state.source !== $("video")) await answer(picture);
   });
 }
 
 // Teaching.
 
-const teachWhileHeld = () => working(teachHeld);
+const teachWhileHeld = () => whileWorking(teachHeld);
 
-// Frames taught while the button is held are one operation, which one Undo takes back.
+// Frames taught while the button is held are one operation, undone together.
 async function teachHeld() {
   const typed = typedName();
-  if (things.chosen()) {
-    const name = await trying(() => meant(typed));
+  if (things.hasChosenBox()) {
+    const name = await reportErrors(() => confirmedName(typed));
     if (name) await things.teach(name);
     return;
   }
-  if (state.teaching || !typed || !state.looking) return;
+  if (state.teaching || !typed || !state.source) return;
   const group = service.newKey();
   state.teaching = true;
-  const name = await trying(() => meant(typed));
+  const name = await reportErrors(() => confirmedName(typed));
   if (!name) {
     state.teaching = false;
     return;
@@ -156,19 +156,19 @@ async function teachHeld() {
   $("view").classList.add("teaching");
   const seen = [];
   let taught = 0;
-  await trying(async () => {
-    // Once at least: the button may have been let go meanwhile.
+  await reportErrors(async () => {
+    // At least once: the button may have been released during a question about the name.
     do {
-      const picture = await camera.frame(state.looking);
-      const glance = camera.glance();
-      if (picture && !seen.some((one) => camera.nearlySame(one, glance))) {
-        seen.push(glance);
+      const picture = await camera.frame(state.source);
+      const thumbnail = camera.lastThumbnail();
+      if (picture && !seen.some((one) => camera.lookSame(one, thumbnail))) {
+        seen.push(thumbnail);
         const { new: isNew } = await service.teach(picture, name, group);
         taught += isNew ? 1 : 0;
         $("taken").hidden = false;
         $("taken").textContent = pictures(taught);
       }
-      if (state.looking !== $("video")) break;
+      if (state.source !== $("video")) break;
       await pause(TEACH_PAUSE);
     } while (state.teaching);
   });
@@ -176,35 +176,35 @@ async function teachHeld() {
   state.session = service.newKey();
   $("view").classList.remove("teaching");
   $("taken").hidden = true;
-  say(taught ? `Learned ${name} from ${pictures(taught)}` : `Nothing new of ${name}`);
-  if (state.looking === $("still")) await trying(() => answer(state.shown));
+  notify(taught ? `Learned ${name} from ${pictures(taught)}` : `Learned nothing new about ${name}`);
+  if (state.source === $("still")) await reportErrors(() => answer(state.shown));
 }
 
-function release() {
+function stopTeaching() {
   state.teaching = false;
 }
 
-function readyToTeach() {
-  $("hold").disabled = !typedName() || !state.looking;
+function updateButtons() {
+  $("hold").disabled = !typedName() || !state.source;
   $("correct").disabled = !typedName() || !state.shown;
-  $("hold").textContent = state.looking === $("still") ? "Teach this picture" : "Hold to teach";
-  if (things.chosen()) $("hold").textContent = "Teach this box";
+  $("hold").textContent = state.source === $("still") ? "Teach this picture" : "Hold to teach";
+  if (things.hasChosenBox()) $("hold").textContent = "Teach this box";
 }
 
 // Camera and pictures.
 
 function showSource(source) {
-  state.looking = source;
+  state.source = source;
   $("video").hidden = source !== $("video");
   $("still").hidden = source !== $("still");
   $("empty").hidden = source !== null;
   $("camera-off").hidden = source === null;
   $("find").hidden = source === null;
-  $("draw").hidden = source === null || !things.on();
+  $("draw").hidden = source === null || !things.isOn();
   things.stop();
   $("camera-off").textContent = source === $("still") ? "Close picture" : "Stop camera";
   $("view").classList.toggle("full", source !== null);
-  readyToTeach();
+  updateButtons();
 }
 
 async function startCamera() {
@@ -214,14 +214,14 @@ async function startCamera() {
   } catch (error) {
     const refused = error.name === "NotAllowedError";
     const missing = error.name === "NotFoundError";
-    if (refused) say("The camera was refused. Allow it in the browser, or drop pictures here.", 8);
-    else if (missing) say("There is no camera. Drop pictures here instead.", 8);
-    else say(error.message, 8);
+    if (refused) notify("The camera was refused. Allow it in the browser, or drop pictures here.", 8);
+    else if (missing) notify("There is no camera. Drop pictures here instead.", 8);
+    else notify(error.message, 8);
   }
 }
 
 function stopLooking() {
-  release();
+  stopTeaching();
   state.stop?.();
   state.stop = null;
   state.shown = null;
@@ -237,14 +237,14 @@ function stopLooking() {
 async function askAbout(file) {
   state.stop?.();
   state.stop = null;
-  state.shown = null; // until this one is answered, there is nothing to correct
+  state.shown = null; // nothing can be corrected until this picture is answered
   const still = $("still");
   const visible = await camera.showFile(still, file);
-  if (!visible) say(`This browser cannot show ${file.name}; the service looks at it all the same.`);
+  if (!visible) notify(`This browser cannot show ${file.name}; it is sent to the service all the same.`);
   showSource(still);
-  if (things.on() && visible) await things.look(still);
+  if (things.isOn() && visible) await things.look(still);
   else await answer(await camera.frame(still));
-  readyToTeach();
+  updateButtons();
 }
 
 // Names.
@@ -252,17 +252,17 @@ async function askAbout(file) {
 const actions = {
   more(name) {
     $("name").value = name;
-    readyToTeach();
+    updateButtons();
     $("name").focus();
-    say(`Show more of ${name} and hold to teach.`);
+    notify(`Show more of ${name} and hold to teach.`);
   },
   async rename(name) {
     $("new-name").value = name;
-    const choice = await chosen($("rename"));
+    const choice = await choiceIn($("rename"));
     const wanted = $("new-name").value.trim();
     if (choice !== "ok" || !wanted || wanted === name) return;
-    await trying(async () => {
-      const spelled = await meant(wanted, name);
+    await reportErrors(async () => {
+      const spelled = await confirmedName(wanted, name);
       if (spelled !== null) await service.rename(name, spelled);
     });
   },
@@ -270,21 +270,21 @@ const actions = {
     $("forget-text").textContent =
       `${name} and its ${count === 1 ? "picture" : pictures(count)}. ` +
       "Forgetting can be undone; erasing removes every byte and cannot.";
-    const choice = await chosen($("forget"));
+    const choice = await choiceIn($("forget"));
     if (choice !== "forget" && choice !== "erase") return;
-    await trying(async () => {
+    await reportErrors(async () => {
       const done = await service.forget(name, choice === "erase");
       if (choice === "erase") saveReceipt(done.receipt_file);
-      say(choice === "erase" ? howErased(done.receipt) : `Forgot ${name}.`);
+      notify(choice === "erase" ? eraseInWords(done.receipt) : `Forgot ${name}.`);
     });
   },
 };
 
-function howErased(receipt) {
+function eraseInWords(receipt) {
   const said = ["Erased; the receipt was saved."];
   if (receipt.pending) said.push("Some files could not be removed yet; the next change tries again.");
   if (receipt.remaining.length) {
-    said.push(`Made from the pictures and not erased: ${receipt.remaining.join(", ")}.`);
+    said.push(`Not erased, though computed from the pictures: ${receipt.remaining.join(", ")}.`);
   }
   return said.join(" ");
 }
@@ -298,7 +298,7 @@ function saveReceipt(receipt) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-// Number of names shown at once; others are found by typing a part of them.
+// Maximum number of names shown; others are found by typing a part of them.
 const MOST_NAMES = 200;
 
 async function showNames() {
@@ -325,37 +325,37 @@ async function showNames() {
   );
 }
 
-const namesSoon = within(250, () => trying(showNames));
-$("search").addEventListener("input", namesSoon);
+const refreshNamesSoon = throttled(250, () => reportErrors(showNames));
+$("search").addEventListener("input", refreshNamesSoon);
 
-function heard(kind, facts) {
+function onEvent(kind, facts) {
   if (kind === "progress") {
-    if (!$("work").hidden) progress(`Looking: ${facts.done} of ${facts.of}`, facts.done, facts.of);
+    if (!$("work").hidden) progress(`Checking: ${facts.done} of ${facts.of}`, facts.done, facts.of);
     return;
   }
-  if (["named", "ignored", "dropped", "undone", "redone", "erased"].includes(kind)) strangers.soon();
-  namesSoon();
+  if (["named", "ignored", "dropped", "undone", "redone", "erased"].includes(kind)) strangers.refreshSoon();
+  refreshNamesSoon();
 }
 
-// The service groups changes into operations: a dropped folder, frames taught together. The
-// button names the operation; the service refuses it if there is a newer one.
+// The service groups changes into operations: a dropped folder, frames taught together. The button
+// names the operation; if there is a newer one, the service refuses.
 async function undoOrRedo(which, step, word) {
-  const meant = offered(which);
-  if (!meant) return;
-  await working(() => trying(async () => {
-    const done = await step(meant.id);
-    say(`${word}: ${about(done)}`);
-    if (state.looking === $("still")) await answer(state.shown);
+  const operation = operationFor(which);
+  if (!operation) return;
+  await whileWorking(() => reportErrors(async () => {
+    const done = await step(operation.id);
+    notify(`${word}: ${operationInWords(done)}`);
+    if (state.source === $("still")) await answer(state.shown);
   }));
   await showUndo();
 }
 
 const undo = () => undoOrRedo("undo", service.undo, "Undone");
-const redo = () => undoOrRedo("redo", service.redo, "Done again");
+const redo = () => undoOrRedo("redo", service.redo, "Redone");
 
 async function showUndo() {
   const found = await service.undoable();
-  for (const which of ["undo", "redo"]) offer(which, found[which]);
+  for (const which of ["undo", "redo"]) setOperation(which, found[which]);
 }
 
 // Everything together.
@@ -363,7 +363,7 @@ async function showUndo() {
 function connect() {
   $("camera").addEventListener("click", startCamera);
   $("camera-off").addEventListener("click", stopLooking);
-  $("name").addEventListener("input", readyToTeach);
+  $("name").addEventListener("input", updateButtons);
   $("correct").addEventListener("click", () => correct(typedName()));
   $("undo").addEventListener("click", undo);
   $("redo").addEventListener("click", redo);
@@ -372,14 +372,14 @@ function connect() {
   explaining.connect(() => state.shown, names.showReport);
   strangers.connect(async () => {
     state.session = service.newKey();
-    if (state.looking === $("still") && state.shown) await answer(state.shown);
+    if (state.source === $("still") && state.shown) await answer(state.shown);
   });
   things.connect(() => {
     $("bars").replaceChildren();
     $("most-like").hidden = $("why").hidden = $("wrong").hidden = true;
-    readyToTeach();
-    if (state.looking === $("still")) {
-      trying(async () => (things.on() ? things.look($("still")) : answer(await camera.frame($("still")))));
+    updateButtons();
+    if (state.source === $("still")) {
+      reportErrors(async () => (things.isOn() ? things.look($("still")) : answer(await camera.frame($("still")))));
     }
   });
 }
@@ -389,23 +389,24 @@ function connectHolding(hold) {
     hold.setPointerCapture(event.pointerId);
     teachWhileHeld();
   });
-  for (const end of ["pointerup", "pointercancel", "blur"]) hold.addEventListener(end, release);
+  for (const end of ["pointerup", "pointercancel", "blur"]) hold.addEventListener(end, stopTeaching);
   hold.addEventListener("contextmenu", (event) => event.preventDefault());
   hold.addEventListener("keydown", (event) => {
     if (event.key !== " " && event.key !== "Enter") return;
     event.preventDefault();
     if (!event.repeat) teachWhileHeld();
   });
-  hold.addEventListener("keyup", release);
+  hold.addEventListener("keyup", stopTeaching);
   $("teach").addEventListener("submit", (event) => {
     event.preventDefault();
     hold.focus();
   });
 }
 
-async function chooseMemory() {
+// Listens to the Memory; with several, offers a choice.
+async function connectMemories() {
   const served = await service.memories();
-  let stopListening = service.listen(heard);
+  let stopListening = service.listen(onEvent);
   if (served.length < 2) return;
   $("which").replaceChildren(
     ...served.map((name) => Object.assign(document.createElement("option"), { value: name, textContent: name })),
@@ -413,16 +414,19 @@ async function chooseMemory() {
   $("which-label").hidden = false;
   $("which").addEventListener("change", () => {
     service.choose($("which").value);
-    names.forgetAll();
+    names.clearCards();
     things.stop();
+    state.session = service.newKey();
+    $("checked").hidden = true;
     stopListening();
-    stopListening = service.listen(heard);
-    namesSoon();
-    strangers.soon();
+    stopListening = service.listen(onEvent);
+    refreshNamesSoon();
+    strangers.refreshSoon();
+    reportErrors(strangers.showStrictness);
   });
 }
 
 connect();
-trying(chooseMemory);
-trying(showNames);
-keepLooking();
+reportErrors(connectMemories);
+reportErrors(showNames);
+askContinuously();

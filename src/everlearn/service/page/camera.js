@@ -1,15 +1,15 @@
-// The source of questions: camera frames as JPEG, small enough for several a second, and picture
-// files, sent unchanged, so that the answer is the one any other program would get.
+// The pictures to send: camera frames as small JPEGs, for several answers a second, and picture files
+// unchanged, so that any other program gets the same answer.
 
 const SIDE = 256;
-const GLANCE = 16;
-// Frames whose thumbnails differ by less than this (of 255, on average) show the same.
-const SAME = 3;
+const THUMBNAIL_SIDE = 16;
+// Thumbnails that differ by less than this (of 255, on average) show the same.
+const SAME_BELOW = 3;
 
 const canvas = document.createElement("canvas");
 canvas.width = canvas.height = SIDE;
 const small = document.createElement("canvas");
-small.width = small.height = GLANCE;
+small.width = small.height = THUMBNAIL_SIDE;
 
 export async function start(video) {
   if (!navigator.mediaDevices?.getUserMedia) {
@@ -31,7 +31,7 @@ const files = new WeakMap(); // of image elements
 
 export const sourceOf = (file) => file.webkitRelativePath || file.name || "page";
 
-// Shows a file; false if this browser cannot, though it can still be asked about.
+// Shows a file; returns whether this browser can. If not, the service may still be able to read it.
 export async function showFile(still, file) {
   if (still.src) URL.revokeObjectURL(still.src);
   files.set(still, { image: file, source: sourceOf(file) });
@@ -65,7 +65,7 @@ export async function frame(source) {
 const LONG = 640;
 const whole = document.createElement("canvas");
 
-// As frame, but all of a video, its long side 640 pixels.
+// As frame, but of a video the whole frame, its long side at most 640 pixels.
 export async function wholeFrame(source) {
   if (files.has(source)) return files.get(source);
   const { videoWidth: width, videoHeight: height } = source;
@@ -77,17 +77,17 @@ export async function wholeFrame(source) {
   return blobOf(whole);
 }
 
-// A tiny thumbnail of the last drawn frame, for comparison.
-export function glance() {
+// The pixels of a tiny thumbnail of the last frame, for comparison.
+export function lastThumbnail() {
   const pen = small.getContext("2d", { willReadFrequently: true });
-  pen.drawImage(canvas, 0, 0, GLANCE, GLANCE);
-  return pen.getImageData(0, 0, GLANCE, GLANCE).data;
+  pen.drawImage(canvas, 0, 0, THUMBNAIL_SIDE, THUMBNAIL_SIDE);
+  return pen.getImageData(0, 0, THUMBNAIL_SIDE, THUMBNAIL_SIDE).data;
 }
 
-export function nearlySame(one, other) {
+export function lookSame(one, other) {
   if (!one || !other) return false;
   let sum = 0;
   for (let i = 0; i < one.length; i += 1) sum += Math.abs(one[i] - other[i]);
   // Every fourth value is opacity, which never differs.
-  return sum / (one.length * 0.75) < SAME;
+  return sum / (one.length * 0.75) < SAME_BELOW;
 }

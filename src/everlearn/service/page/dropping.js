@@ -1,17 +1,17 @@
-// Pictures and folders that are dropped or chosen. The service decides which name a file of a
-// folder has, by the rule of the command line. The outcome of each file is shown afterwards.
+// Pictures and folders that are dropped or chosen. The service names the files of folders, by the
+// same rule as the command line. The outcome of each file is shown afterwards.
 
 import * as outcomes from "./outcomes.js";
 import * as service from "./service.js";
-import { $, chosen, element, pictures, progress, say, trying, working } from "./shared.js";
-import { meant } from "./spelling.js";
+import { $, choiceIn, element, pictures, progress, notify, reportErrors, whileWorking } from "./shared.js";
+import { confirmedName } from "./spelling.js";
 
 // Maximum number of files per request for names.
 const MOST = 20000;
 const LINES = 100;
-// The first bytes of a file identify it if its name does not.
+// The first bytes of a file, which are sent if its name does not identify it as an image.
 const START = 64;
-const TELLING = /\.(jpe?g|png|webp|gif|bmp|avif|heic|heif)$/i;
+const IMAGE_SUFFIX = /\.(jpe?g|png|webp|gif|bmp|avif|heic|heif)$/i;
 
 async function collect(entry, found) {
   const path = entry.fullPath.replace(/^\//, "");
@@ -52,7 +52,7 @@ function pickedFiles(files) {
 }
 
 async function startOf({ file, path }) {
-  if (!file || TELLING.test(path)) return "";
+  if (!file || IMAGE_SUFFIX.test(path)) return "";
   const bytes = new Uint8Array(await file.slice(0, START).arrayBuffer());
   return btoa(String.fromCharCode(...bytes));
 }
@@ -65,15 +65,15 @@ async function withNames(found) {
   return found.map((one, place) => ({ ...one, ...names[place] }));
 }
 
-async function take(found, settings) {
-  const files = await trying(() => withNames(found));
+async function teachOrAsk(found, settings) {
+  const files = await reportErrors(() => withNames(found));
   if (!files) return;
-  if (found.more) say(`Only the first ${MOST} files are taken; drop the others afterwards.`, 10);
-  if (files.some(({ path }) => path.includes("/"))) await takeFolders(files);
-  else await takePictures(files, settings);
+  if (found.more) notify(`Only the first ${MOST} files are taken; drop the others afterwards.`, 10);
+  if (files.some(({ path }) => path.includes("/"))) await confirmFolders(files);
+  else await confirmPictures(files, settings);
 }
 
-async function takePictures(files, { ask, name: typed }) {
+async function confirmPictures(files, { ask, name: typed }) {
   const images = files.filter(({ image }) => image);
   const others = files.filter(({ image }) => !image);
   if (!images.length) {
@@ -81,12 +81,12 @@ async function takePictures(files, { ask, name: typed }) {
     return;
   }
   $("drop-name").value = typed;
-  const choice = await chosen($("drop"));
+  const choice = await choiceIn($("drop"));
   const wanted = $("drop-name").value.trim();
-  if (choice === "ask") await trying(() => ask(images[0].file));
-  const name = choice === "teach" && wanted ? await trying(() => meant(wanted)) : null;
+  if (choice === "ask") await reportErrors(() => ask(images[0].file));
+  const name = choice === "teach" && wanted ? await reportErrors(() => confirmedName(wanted)) : null;
   if (name) await teach(images.map((one) => ({ ...one, name })), others);
-  if (choice === "teach" && !wanted) say("Give the pictures a name to teach them.");
+  if (choice === "teach" && !wanted) notify("Give the pictures a name to teach them.");
 }
 
 const counted = (values) => {
@@ -97,8 +97,8 @@ const counted = (values) => {
 
 const folderOf = (path) => path.split("/").slice(0, -1).join("/");
 
-// The names of the folders' files, before anything is taught.
-async function takeFolders(files) {
+// Shows the names of the folders' files and asks before anything is taught.
+async function confirmFolders(files) {
   const taught = files.filter(({ name }) => name !== null);
   const others = files.filter(({ name }) => name === null);
   if (!taught.length) {
@@ -108,7 +108,7 @@ async function takeFolders(files) {
   const names = counted(taught.map(({ name }) => name));
   $("folders-text").textContent =
     `${pictures(taught.length)} under ${names.length === 1 ? "1 name" : `${names.length} names`}; ` +
-    "a picture has the name of the folder it lies in.";
+    "each picture is named after the folder it is in.";
   const lines = names.slice(0, LINES).map(([name, count]) => {
     const from = counted(taught.filter((one) => one.name === name).map(({ path }) => folderOf(path)));
     const where = from.slice(0, 3).map(([folder]) => folder).join(", ") + (from.length > 3 ? ", …" : "");
@@ -121,14 +121,14 @@ async function takeFolders(files) {
     lines.push(element("li", { className: "faint", textContent: `left out, ${count}: ${reason}` }));
   }
   $("folders-list").replaceChildren(...lines);
-  if ((await chosen($("folders"))) === "teach") await teach(taught, others);
+  if ((await choiceIn($("folders"))) === "teach") await teach(taught, others);
 }
 
 let stopped = false;
 
-const teach = (files, others) => working(() => teachAll(files, others));
+const teach = (files, others) => whileWorking(() => teachAll(files, others));
 
-// All of it is one operation, which one Undo takes back.
+// All files are one operation, undone together.
 async function teachAll(files, others) {
   const group = service.newKey();
   const found = [];
@@ -153,13 +153,13 @@ async function teachAll(files, others) {
   outcomes.show(found, others);
 }
 
-// ``settings`` are functions of the page: ask about a picture, and the name typed so far.
+// ``settings`` returns a function that asks about a picture, and the name typed so far.
 export function connect(view, settings) {
   outcomes.connect();
   $("work-stop").addEventListener("click", () => { stopped = true; });
   for (const id of ["files", "folder"]) {
     $(id).addEventListener("change", async (event) => {
-      await take(pickedFiles(event.target.files), settings());
+      await teachOrAsk(pickedFiles(event.target.files), settings());
       event.target.value = "";
     });
   }
@@ -173,7 +173,7 @@ export function connect(view, settings) {
   document.addEventListener("drop", async (event) => {
     event.preventDefault();
     view.classList.remove("over-it");
-    const found = await droppedFiles(event.dataTransfer);
-    if (found.length) await take(found, settings());
+    const found = await reportErrors(() => droppedFiles(event.dataTransfer));
+    if (found?.length) await teachOrAsk(found, settings());
   });
 }

@@ -1,11 +1,11 @@
 // Explains an answer, and reports accuracy.
 
 import * as service from "./service.js";
-import { $, button, element, pictures, progress, say, trying } from "./shared.js";
+import { $, button, element, pictures, progress, notify, reportErrors } from "./shared.js";
 
 const DOUBTS = 12;
 
-function pictured(id, text) {
+function thumbnailOf(id, text) {
   const made = element("img", { src: service.thumbnail(id), alt: text, loading: "lazy" });
   made.addEventListener("error", () => made.replaceWith(element("span", { textContent: text, className: "faint" })));
   return made;
@@ -13,10 +13,10 @@ function pictured(id, text) {
 
 function forgetOne(id, place) {
   return async () => {
-    await trying(async () => {
+    await reportErrors(async () => {
       await service.forgetOne(id);
       place().remove();
-      say("Forgot this picture; Undo brings it back.");
+      notify("Forgot this picture; Undo brings it back.");
     });
   };
 }
@@ -24,7 +24,7 @@ function forgetOne(id, place) {
 // Each picture with its effect on the score.
 export async function why(picture) {
   if (!picture) return;
-  const found = await trying(() => service.why(picture));
+  const found = await reportErrors(() => service.why(picture));
   if (!found) return;
   const most = Math.max(...found.effects.map((one) => Math.abs(one.effect ?? 1)), 1e-9);
   const rows = found.effects.map((one) => {
@@ -35,7 +35,7 @@ export async function why(picture) {
     const row = element(
       "li",
       {},
-      pictured(one.id, `taught as ${one.name}`),
+      thumbnailOf(one.id, `taught as ${one.name}`),
       element("span", { textContent: `${one.name}, ${side}` }),
       bar,
       button("Forget", `Forget this picture of ${one.name}`, forgetOne(one.id, () => row)),
@@ -53,7 +53,7 @@ export async function why(picture) {
 
 export async function check() {
   progress("Looking at every picture", 0, 0);
-  const found = await trying(() => service.check());
+  const found = await reportErrors(() => service.check());
   progress(null);
   if (!found) return null;
   const { right, of, interval } = found.accuracy;
@@ -65,7 +65,7 @@ export async function check() {
     const row = element(
       "li",
       {},
-      pictured(one.id, `taught as ${one.name}`),
+      thumbnailOf(one.id, `taught as ${one.name}`),
       element("span", { textContent: `taught as ${one.name}, looks like ${one.looks_like}` }),
       button("Forget", `Forget this picture of ${one.name}`, forgetOne(one.id, () => row)),
     );

@@ -1,7 +1,7 @@
-// The names that are known, each with its latest pictures. Names are text and never markup.
+// The known names, each with its latest pictures. Names are text and never markup.
 
 import * as service from "./service.js";
-import { button, element, pictures as spoken } from "./shared.js";
+import { button, element, pictures as picturesInWords } from "./shared.js";
 
 const PICTURES = 4;
 const cards = new Map();
@@ -17,7 +17,7 @@ async function showPictures(place, name, count) {
 
 function card({ name, count }, actions) {
   const pictures = element("div", { className: "pictures" });
-  const counted = element("span", { className: "faint", textContent: spoken(count) });
+  const counted = element("span", { className: "faint", textContent: picturesInWords(count) });
   const found = element("span", { className: "found" });
   const made = element(
     "li",
@@ -38,7 +38,7 @@ function card({ name, count }, actions) {
   return { made, count, found };
 }
 
-// The report of each name, on its card until it is taught again.
+// Shows the report of each name on its card, until the name is taught again.
 export function showReport(report) {
   for (const [name, { found }] of cards) {
     const own = report.per_name[name];
@@ -63,6 +63,6 @@ export function show(list, known, actions) {
   }
 }
 
-export function forgetAll() {
+export function clearCards() {
   cards.clear();
 }

@@ -1,6 +1,6 @@
 // The outcome of every dropped file: taught, known already, refused, left out or not sent.
 
-import { $, element, say } from "./shared.js";
+import { $, element, notify } from "./shared.js";
 
 // Number of lines shown per outcome; the saved list has all.
 const LINES = 1000;
@@ -34,7 +34,7 @@ function lineOf({ path, name, reason }) {
   return element("li", {}, element("code", { textContent: path }), ` ${words}`);
 }
 
-// The lines of an outcome are made when it is opened: there may be thousands.
+// Lines are created when the part is opened: there may be thousands.
 function part([kind, title]) {
   const own = ofKind(kind);
   if (!own.length) return null;
@@ -57,7 +57,7 @@ export function show(taught, others) {
   $("outcomes-text").textContent = inWords();
   $("outcomes-parts").replaceChildren(...KINDS.map(part).filter(Boolean));
   $("outcomes").hidden = false;
-  say(inWords(), 6);
+  notify(inWords(), 6);
 }
 
 const cell = (text) => `"${String(text ?? "").replace(/^(?=[=+\-@])/, "'").replaceAll('"', '""')}"`;

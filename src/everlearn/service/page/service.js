@@ -1,16 +1,16 @@
-// The API as functions. The credentials came with the printed address: a cookie, and a key
-// behind the # of the page's address. The key is kept in the storage of this origin, which pages of
-// other ports cannot read, and added to every address.
+// The API as functions. The credentials come with the printed address: a cookie, and a key behind
+// the # of the page's address. The key is kept in the storage of this origin, which pages of other
+// ports cannot read, and is added to every address.
 
-const KEPT = "everlearn-page";
+const STORAGE_KEY = "everlearn-page";
 
 function takeKey() {
   const given = new URLSearchParams(location.hash.slice(1)).get("page");
   if (given) {
-    localStorage.setItem(KEPT, given);
+    localStorage.setItem(STORAGE_KEY, given);
     history.replaceState(null, "", location.pathname);
   }
-  return given ?? localStorage.getItem(KEPT);
+  return given ?? localStorage.getItem(STORAGE_KEY);
 }
 
 const key = takeKey();
@@ -52,7 +52,7 @@ async function send(path, { query, ...options } = {}) {
     error = { kind: "ServiceFailed", message: `The service answered ${answer.status}.` };
   }
   if (answer.status === 401) {
-    error.message = "The service was started anew. Open the address it printed.";
+    error.message = "The service was restarted with a new token. Open the address it printed.";
   }
   throw new Refusal(answer.status, error.kind, error.message);
 }
@@ -113,7 +113,7 @@ export const teach = ({ image, source }, name, group) =>
 // A picture is { image, source }: its bytes, and where they came from.
 export const correct = ({ image, source }, name, box) =>
   change("correct", form(image, { name, source, ...(box ? { box: box.join(",") } : {}) }));
-// A few boxes, so that several frames a second can be answered.
+// Few boxes, so that several frames a second can be answered.
 const FEW = 8;
 export const find = ({ image }, remember) =>
   send("find", {
@@ -122,7 +122,7 @@ export const find = ({ image }, remember) =>
     headers: JPEG_KIND,
     query: { most: FEW, ...(remember ? { remember } : {}) },
   });
-// Frames of a camera: things are followed, and each is named from all of its frames.
+// Camera frames over one socket: things are tracked, and each is named from all of its frames.
 export function findStream(remember) {
   const place = new URL(address("find/stream", remember ? { remember } : {}), location.href);
   place.protocol = place.protocol.replace("http", "ws");
@@ -134,7 +134,7 @@ export function findStream(remember) {
   };
   const opened = new Promise((resolve, reject) => {
     socket.addEventListener("open", resolve);
-    socket.addEventListener("close", () => { lost(); reject(new Refusal(0, "CannotReach", "The service takes no frames.")); });
+    socket.addEventListener("close", () => { lost(); reject(new Refusal(0, "CannotReach", "The service refused the stream of frames.")); });
   });
   opened.catch(() => {});
   socket.addEventListener("message", (event) => {
@@ -146,6 +146,10 @@ export function findStream(remember) {
   return {
     async look({ image }) {
       await opened;
+      // A closed socket would drop the frame without a word.
+      if (socket.readyState !== WebSocket.OPEN) {
+        throw new Refusal(0, "CannotReach", "The service ended the stream of frames.");
+      }
       return new Promise((resolve, reject) => {
         waiting = { resolve, reject };
         socket.send(image);
@@ -177,15 +181,15 @@ const KINDS = [
   "named", "ignored", "dropped", "merged", "progress",
 ];
 
-// Calls back for every event; the browser connects again by itself.
-export function listen(heard) {
+// Calls a function for every event; the browser reconnects by itself.
+export function listen(onEvent) {
   const source = new EventSource(address("events"));
   for (const kind of KINDS) {
-    source.addEventListener(kind, (event) => heard(kind, JSON.parse(event.data)));
+    source.addEventListener(kind, (event) => onEvent(kind, JSON.parse(event.data)));
   }
-  // After a break anything may have happened.
+  // While disconnected, events may have been missed.
   let broken = false;
   source.addEventListener("error", () => { broken = true; });
-  source.addEventListener("open", () => { if (broken) heard("again", {}); });
+  source.addEventListener("open", () => { if (broken) onEvent("again", {}); });
   return () => source.close();
 }

@@ -3,9 +3,9 @@
 export const $ = (id) => document.getElementById(id);
 export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-// Returns a function that runs an action once within a time, however often it is called. (A
-// timer restarted by each call would never end if calls come fast.)
-export function within(milliseconds, action) {
+// Returns a function that runs an action at most once in so many milliseconds, after its first
+// call. (A timer restarted by each call would never end if calls come fast.)
+export function throttled(milliseconds, action) {
   let waiting = false;
   return () => {
     if (waiting) return;
@@ -19,8 +19,8 @@ export function within(milliseconds, action) {
 
 export const pictures = (count) => (count === 1 ? "1 picture" : `${count} pictures`);
 
-// A correction in words.
-export function corrected({ name, moved_from: from, taught }) {
+// What a correction did, in words.
+export function correctionInWords({ name, moved_from: from, taught }) {
   if (from.length) return `Moved from ${from.join(", ")} to ${name}.`;
   return taught ? `Learned: ${name}` : `It is called ${name} already.`;
 }
@@ -38,23 +38,25 @@ export function button(text, label, action) {
 }
 
 let silence = 0;
-export function say(text, seconds = 4) {
+export function notify(text, seconds = 4) {
   $("notice").textContent = text;
   $("notice").hidden = false;
   clearTimeout(silence);
   silence = setTimeout(() => { $("notice").hidden = true; }, seconds * 1000);
 }
 
-export async function trying(action) {
+// Runs an action and returns its result; an error is shown, and null is returned.
+export async function reportErrors(action) {
   try {
     return await action();
   } catch (error) {
-    say(error.message, 8);
+    notify(error.message, 8);
     return null;
   }
 }
 
-// Long work has a bar; without a total it only shows that something goes on.
+// Shows the progress of long work, or hides it if the text is null. Without a total the bar only
+// shows that work is running.
 export function progress(text, done, total) {
   $("work").hidden = text === null;
   if (text === null) return;
@@ -64,7 +66,8 @@ export function progress(text, done, total) {
   else bar.removeAttribute("value");
 }
 
-export function chosen(dialog) {
+// Opens a dialog; returns the value of the button that closed it, or "cancel".
+export function choiceIn(dialog) {
   dialog.returnValue = "cancel";
   dialog.showModal();
   return new Promise((resolve) => {
@@ -72,9 +75,9 @@ export function chosen(dialog) {
   });
 }
 
-// Undo is disabled during a gesture or long work, of which it would undo only a part.
+// Runs an action during which undo and redo are disabled: undo would take back a part of it.
 let works = 0;
-export async function working(action) {
+export async function whileWorking(action) {
   works += 1;
   showBusy();
   try {
@@ -85,21 +88,21 @@ export async function working(action) {
   }
 }
 
-// The operations that undo and redo would act on, as the service says; null where there is none.
+// The operations that undo and redo would act on; null if there is none.
 const operations = { undo: null, redo: null };
-export const offered = (which) => operations[which];
+export const operationFor = (which) => operations[which];
 
-export function offer(which, operation) {
+export function setOperation(which, operation) {
   operations[which] = operation;
   const word = which === "undo" ? "Undo" : "Redo";
-  const what = operation ? about(operation) : "nothing";
+  const what = operation ? operationInWords(operation) : "nothing";
   $(which).title = `${word}: ${what}`;
   $(which).setAttribute("aria-label", `${word}: ${what}`);
   showBusy();
 }
 
 // An operation in words: what it did, to how many pictures, of which names.
-export const about = ({ kind, count, names }) => {
+export const operationInWords = ({ kind, count, names }) => {
   const lost = kind === "reembed" ? `, without pictures of ${some(names)} that could not be read` : ` (${some(names)})`;
   return `${kind}, ${pictures(count)}${names.length ? lost : ""}`;
 };

@@ -1,9 +1,9 @@
-// Kept unknown pictures in groups, to name, ignore or drop. They are kept only on request.
+// Unknown pictures that were kept, in groups, to name, ignore or drop; kept only on request.
 
 import * as camera from "./camera.js";
 import * as service from "./service.js";
-import { $, button, element, pictures, say, trying, within } from "./shared.js";
-import { meant } from "./spelling.js";
+import { $, button, element, pictures, notify, reportErrors, throttled } from "./shared.js";
+import { confirmedName } from "./spelling.js";
 
 const SHOWN = 5;
 const LATEST = 50;
@@ -13,18 +13,19 @@ let seen = [];
 
 export const keepsUnknowns = () => $("keep").checked;
 
-// Whether to keep a frame if it is unknown: the second unknown in a row, unlike those kept before.
-export function wanted() {
+// Whether the service should keep the next frame if it is unknown: only after an unknown frame, and
+// if it does not look like one kept before.
+export function shouldKeep() {
   if (!keepsUnknowns() || !unknownBefore) return false;
-  const glance = camera.glance();
-  if (seen.some((one) => camera.nearlySame(one, glance))) return false;
-  seen = [...seen.slice(-LATEST), glance];
+  const thumbnail = camera.lastThumbnail();
+  if (seen.some((one) => camera.lookSame(one, thumbnail))) return false;
+  seen = [...seen.slice(-LATEST), thumbnail];
   return true;
 }
 
-export function noticed(answered) {
+export function noteAnswer(answered) {
   unknownBefore = answered.unknown && !answered.ignored;
-  if (unknownBefore && keepsUnknowns()) soon();
+  if (unknownBefore && keepsUnknowns()) refreshSoon();
 }
 
 function card(group) {
@@ -32,17 +33,17 @@ function card(group) {
   field.setAttribute("list", "known");
   field.setAttribute("aria-label", `Name of these ${pictures(group.count)}`);
   const finish = (action, text) => async () => {
-    await trying(async () => {
+    await reportErrors(async () => {
       const name = await action();
       if (name === null) return;
-      say(text(name));
+      notify(text(name));
       await show();
     });
   };
   const named = finish(
     async () => {
       if (!field.value.trim()) throw new Error("Type a name first.");
-      const name = await meant(field.value.trim());
+      const name = await confirmedName(field.value.trim());
       if (name !== null) await service.nameStrangers(group.id, name);
       return name;
     },
@@ -87,14 +88,14 @@ export async function show() {
   $("strangers").replaceChildren(...groups.map(card));
 }
 
-// Not while a name is typed: its field would be replaced.
-export const soon = within(500, () => {
-  if ($("strangers").contains(document.activeElement)) soon();
-  else trying(show);
+// Waits while a name is being typed, because its field would be replaced.
+export const refreshSoon = throttled(500, () => {
+  if ($("strangers").contains(document.activeElement)) refreshSoon();
+  else reportErrors(show);
 });
 
-// How strict unknown is; a value set by another client is shown unchanged.
-async function showStrictness() {
+// Shows how strict unknown is; a value that is not in the list is added to it.
+export async function showStrictness() {
   const { accept } = await service.strictness();
   const list = $("accept");
   if (![...list.options].some((one) => Number(one.value) === accept)) {
@@ -105,18 +106,18 @@ async function showStrictness() {
 
 async function setStrictness() {
   await service.setStrictness(Number($("accept").value));
-  say("The next answer follows it.");
+  notify("Saved; it applies from the next answer on.");
 }
 
 export function connect(changed) {
-  $("accept").addEventListener("change", () => trying(async () => {
+  $("accept").addEventListener("change", () => reportErrors(async () => {
     await setStrictness();
     await changed();
   }));
-  trying(showStrictness);
+  reportErrors(showStrictness);
   $("keep").checked = localStorage.getItem("keep-unknown") === "yes";
   $("keep").addEventListener("change", () => {
     localStorage.setItem("keep-unknown", $("keep").checked ? "yes" : "no");
   });
-  trying(show);
+  reportErrors(show);
 }

@@ -1,10 +1,10 @@
-// Things in the picture: boxes with names. Tap one to name or correct it, drag one where there
-// is none, or place one with the keyboard. A box is left, top, right, bottom in shares of the
-// picture, as in the service.
+// Things in the picture: boxes with names. A box is tapped to name or correct it, dragged where there
+// is none, or moved with the keyboard. It is left, top, right, bottom in shares of the picture, as in
+// the service.
 
 import * as camera from "./camera.js";
 import * as service from "./service.js";
-import { $, corrected, say, trying } from "./shared.js";
+import { $, correctionInWords, notify, reportErrors } from "./shared.js";
 import * as strangers from "./strangers.js";
 
 // A drag shorter than this many pixels is a tap.
@@ -20,10 +20,10 @@ const state = {
   keep: false, // whether that stream keeps unknown things
 };
 
-export const on = () => state.on;
-export const chosen = () => state.chosen !== null && state.shown !== null;
+export const isOn = () => state.on;
+export const hasChosenBox = () => state.chosen !== null && state.shown !== null;
 
-// The position of the picture in the view: all of it is shown, so that every box can be reached.
+// The rectangle of the picture in the view, which shows all of it.
 function pictureRectangle(source) {
   const view = $("view").getBoundingClientRect();
   const width = source.videoWidth || source.naturalWidth;
@@ -37,7 +37,7 @@ function pictureRectangle(source) {
   };
 }
 
-function put(shown, box) {
+function position(shown, box) {
   const at = pictureRectangle(state.source);
   shown.style.left = `${at.left + box[0] * at.width}px`;
   shown.style.top = `${at.top + box[1] * at.height}px`;
@@ -45,7 +45,7 @@ function put(shown, box) {
   shown.style.height = `${(box[3] - box[1]) * at.height}px`;
 }
 
-// The same buttons are kept, so that a finger or the keyboard does not lose one between frames.
+// Buttons are reused, so that a finger or the keyboard focus stays on one between frames.
 function show(things) {
   const layer = $("boxes");
   while (layer.children.length > things.length) layer.lastChild.remove();
@@ -56,7 +56,7 @@ function show(things) {
     shown.classList.toggle("unknown", thing.unknown);
     shown.setAttribute("aria-label", `${words}: name this thing`);
     shown.dataset.box = JSON.stringify(thing.box);
-    put(shown, thing.box);
+    position(shown, thing.box);
   });
 }
 
@@ -73,7 +73,7 @@ function newBox(layer) {
 function mark(box) {
   state.chosen = box;
   $("chosen").hidden = false;
-  put($("chosen"), box);
+  position($("chosen"), box);
 }
 
 function choose(box, words) {
@@ -83,7 +83,7 @@ function choose(box, words) {
     teach(typed);
     return;
   }
-  say(words && words !== "unknown" ? `Not ${words}? Type its name and press Teach.` : "Type its name and press Teach.", 8);
+  notify(words && words !== "unknown" ? `Not ${words}? Type its name and press Teach.` : "Type its name and press Teach.", 8);
   $("name").focus();
   $("name").dispatchEvent(new Event("input"));
 }
@@ -93,13 +93,12 @@ export function clear() {
   $("chosen").hidden = true;
 }
 
-// For a picture the things found; for the camera tracks, whose names do not flicker. Unknown
-// things are kept as parts of their picture, if requested.
+// The things found in a picture, or, for the camera, the tracks. Unknown things are kept on request.
 async function findThings(source, picture) {
   const keep = strangers.keepsUnknowns();
   if (source.tagName !== "VIDEO") {
     const { things } = await service.find(picture, keep);
-    if (keep && things.some((thing) => thing.unknown)) strangers.soon();
+    if (keep && things.some((thing) => thing.unknown)) strangers.refreshSoon();
     return things;
   }
   if (state.keep !== keep) endStream();
@@ -107,7 +106,7 @@ async function findThings(source, picture) {
   state.stream ??= service.findStream(keep);
   try {
     const { things, events } = await state.stream.look(picture);
-    if (keep && events.some((event) => event.name === null)) strangers.soon();
+    if (keep && events.some((event) => event.name === null)) strangers.refreshSoon();
     return things
       .sort((one, other) => one.track - other.track)
       .map(({ box, name }) => ({ box, unknown: name === null, answers: [{ name }] }));
@@ -122,14 +121,14 @@ function endStream() {
   state.stream = null;
 }
 
-// Names in the order of things, each once: "raccoon (2), cup".
-function counted(names) {
+// Each name once, in the order of things: "raccoon (2), cup".
+function namesInWords(names) {
   const each = [...new Set(names)].map((name) => [name, names.filter((one) => one === name).length]);
   return each.map(([name, count]) => (count > 1 ? `${name} (${count})` : name)).join(", ");
 }
 
 export async function look(source) {
-  if (state.chosen !== null) return; // the picture stands still while its box is being named
+  if (state.chosen !== null) return; // the picture does not change while its box is being named
   const picture = await camera.wholeFrame(source);
   if (!picture || !state.on) return;
   const things = await findThings(source, picture);
@@ -138,7 +137,7 @@ export async function look(source) {
   state.source = source;
   show(things);
   const known = things.filter((thing) => !thing.unknown).map((thing) => thing.answers[0].name);
-  const words = known.length ? counted(known) : "Nothing that was taught.";
+  const words = known.length ? namesInWords(known) : "Nothing that was taught.";
   if ($("verdict").textContent !== words) $("verdict").textContent = words;
   $("verdict").classList.toggle("unknown", known.length === 0);
 }
@@ -147,21 +146,21 @@ export async function teach(name) {
   const box = state.chosen;
   const picture = state.shown;
   if (!box || !picture || !name) return;
-  await trying(async () => {
-    say(corrected(await service.correct(picture, name, box)));
-    endStream(); // tracks restart, and use it from the next frame on
+  await reportErrors(async () => {
+    notify(correctionInWords(await service.correct(picture, name, box)));
+    endStream(); // new tracks use what was just taught
     $("name").value = "";
     $("name").dispatchEvent(new Event("input"));
   });
   clear();
-  if (state.source?.tagName === "IMG") await trying(() => look(state.source));
+  if (state.source?.tagName === "IMG") await reportErrors(() => look(state.source));
 }
 
 // A box in the middle, for the arrow keys: they move it, with Shift they change its size.
 function draw() {
   if (!state.shown) return;
   mark([0.25, 0.25, 0.75, 0.75]);
-  say("Arrow keys move the box, with Shift they change its size. Then type its name.", 8);
+  notify("Arrow keys move the box, with Shift they change its size. Then type its name.", 8);
   $("chosen").focus();
   $("name").dispatchEvent(new Event("input"));
 }
@@ -208,7 +207,7 @@ function connectDragging(layer) {
   layer.addEventListener("pointermove", (event) => {
     if (!state.drag) return;
     $("chosen").hidden = false;
-    put($("chosen"), draggedBox(event));
+    position($("chosen"), draggedBox(event));
   });
   layer.addEventListener("pointerup", (event) => {
     if (!state.drag) return;
