@@ -52,7 +52,7 @@ COPIES = {"WEBP": 2}
 REDUCED_FACTOR = 2.5
 SANDBOXED = ("AVIF", "HEIF")
 # How errors refer to an image that was given as bytes.
-OF_BYTES = "the file"
+OF_BYTES = "the image"
 
 
 @dataclass(frozen=True)
