@@ -69,6 +69,7 @@ class MotionProposer:
         height, width = grey.shape
         boxes, shares = [], []
         for number, place in enumerate(ndimage.find_objects(parts), start=1):
+            assert place is not None  # labels have no gaps
             moved = float((different[place] & (parts[place] == number)).sum()) / different.size
             if moved >= SMALLEST_SHARE:
                 rows, columns = place

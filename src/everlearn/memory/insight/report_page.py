@@ -82,7 +82,7 @@ def plot_confusions(report: Report, path: str | os.PathLike[str]) -> None:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
-    for i, j in zip(*np.nonzero(counts), strict=True):
+    for i, j in np.argwhere(counts).tolist():
         colour = "white" if shares[i, j] > 0.5 else "black"
         axes.text(j, i, f"{counts[i, j]:.0f}", ha="center", va="center", color=colour, size=7)
     shown = [name.replace("$", r"\$") for name in names]
