@@ -1,6 +1,7 @@
 """Commands that connect a Memory to other systems."""
 
 import json
+import socket
 import sys
 from datetime import datetime
 
@@ -70,6 +71,15 @@ def test_a_review_that_fails_later_is_reported_and_the_next_one_made(
     assert len(looks) == 2
     played.routed = lambda *_: (503, {})
     assert "does not answer" in run("immich", "--address", site.address, expect=1).stderr
+
+
+def test_a_port_in_use_is_reported_in_one_line(run, site, monkeypatch):
+    monkeypatch.setenv("EVERLEARN_LABEL_STUDIO_KEY", "key")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = run("label-studio", "--address", site.address, "--port", str(port), expect=1)
+    assert result.stderr.startswith(f"everlearn: port {port} of 127.0.0.1 is in use; ")
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_what_is_missing_is_said(run, played, monkeypatch):

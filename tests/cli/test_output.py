@@ -33,7 +33,7 @@ def run(folder, *words, expect=0):
 
 @given(st.text())
 def test_escaped_text_is_printable_and_unambiguous(words):
-    shown = output.spelled_out(words)
+    shown = output.escaped(words)
     assert shown.isprintable()
     if "\\" not in words:
         assert shown.encode("ascii", "backslashreplace").decode("unicode_escape") == words
@@ -209,7 +209,7 @@ def test_a_full_disk_for_the_output_is_reported_in_one_line(named):
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_little_memory_is_said_in_one_line(tmp_path, monkeypatch, raised):
+def test_too_little_memory_is_reported_in_one_line(tmp_path, monkeypatch, raised):
     """As raised by Python, by numpy and by numba; real limits end a process in too many ways."""
     import resource
 
@@ -222,7 +222,7 @@ def test_little_memory_is_said_in_one_line(tmp_path, monkeypatch, raised):
     assert done.exit_code == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("everlearn: there is not enough memory")
-    assert "700,000 KB of addresses (ulimit -v)" in line
+    assert "700,000 KB of address space (ulimit -v)" in line
 
 
 def test_every_printed_line_goes_through_one_function():

@@ -11,7 +11,7 @@ import click
 
 from everlearn import __version__
 from everlearn.cli.context import Place
-from everlearn.cli.output import ends_well, little_memory, notify, print_json
+from everlearn.cli.output import notify, out_of_memory_advice, output_errors_reported, print_json
 from everlearn.errors import EverlearnError, MissingPackage
 from everlearn.memory.storage.postgres.address import PostgresAddress
 
@@ -78,7 +78,7 @@ class App(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         as_json = "--json" in _words(ctx)
-        with ends_well():
+        with output_errors_reported():
             try:
                 return super().invoke(ctx)
             except EverlearnError as error:
@@ -91,7 +91,7 @@ class App(click.Group):
                     print_json({"error": error.format_message(), "kind": "WrongUsage"})
                 raise
             except (MemoryError, ImportError, OSError) as error:
-                advice = little_memory(error)
+                advice = out_of_memory_advice(error)
                 if advice is None:
                     raise
                 notify(f"everlearn: {advice}")

@@ -24,8 +24,8 @@ import click
 PLAIN_SECONDS = 5.0
 CANNOT_WRITE = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
 
-# Addresses that teaching with the default network needs, measured.
-NEEDED_KB = 1_200_000
+# Address space that teaching with the default network needs, measured.
+NEEDED_ADDRESS_KB = 1_200_000
 
 # Columns whose cells are shortened in the middle if they are too long for the terminal.
 PATH_COLUMNS = ("file", "source")
@@ -33,7 +33,7 @@ PATH_COLUMNS = ("file", "source")
 _JSON = "everlearn.json"
 
 
-def _remember(ctx: click.Context, _: click.Parameter, chosen: bool) -> None:
+def _store_choice(ctx: click.Context, _: click.Parameter, chosen: bool) -> None:
     ctx.meta[_JSON] = chosen
 
 
@@ -41,7 +41,7 @@ as_json = click.option(
     "--json",
     is_flag=True,
     expose_value=False,
-    callback=_remember,
+    callback=_store_choice,
     help="Print JSON for programs to read.",
 )
 
@@ -56,7 +56,7 @@ class Stopped(KeyboardInterrupt):
     """Ctrl-C in a command that reports its progress; the message is printed."""
 
 
-def spelled_out(words: str) -> str:
+def escaped(words: str) -> str:
     """Text on one line with unprintable characters escaped."""
     if words.isprintable():
         return words
@@ -69,12 +69,12 @@ def spelled_out(words: str) -> str:
 def say(words: str, *, err: bool = False) -> None:
     """Print one line for a person; nothing with ``--json``."""
     if not wants_json():
-        click.echo(spelled_out(words), err=err)
+        click.echo(escaped(words), err=err)
 
 
 def notify(words: str) -> None:
     """Print one line on standard error, also with ``--json``."""
-    click.echo(spelled_out(words), err=True)
+    click.echo(escaped(words), err=True)
 
 
 def print_result(value: Any) -> None:
@@ -92,7 +92,7 @@ def print_table(columns: list[str], rows: list[list[str]], title: str | None = N
     """Print a table on a terminal, tab-separated lines otherwise; nothing with ``--json``."""
     if wants_json():
         return
-    safe = [[spelled_out(cell) for cell in row] for row in rows]
+    safe = [[escaped(cell) for cell in row] for row in rows]
     if not _on_a_terminal(sys.stdout):
         for row in [columns, *safe]:
             click.echo("\t".join(row))
@@ -117,10 +117,10 @@ def _on_a_terminal(stream: Any) -> bool:
 
 
 @contextmanager
-def ends_well() -> Iterator[None]:
+def output_errors_reported() -> Iterator[None]:
     """If standard output cannot be written, print one line and end with exit code 1.
 
-    Python would notice at exit, and print a traceback.
+    Otherwise Python would fail when it exits, with a traceback.
     """
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -143,10 +143,10 @@ def ends_well() -> Iterator[None]:
         sys.exit(1)
 
 
-def little_memory(error: Exception) -> str | None:
-    """What to say if the process was not given the memory it needs; None for another error.
+def out_of_memory_advice(error: Exception) -> str | None:
+    """The message for an error that means too little memory; None for any other error.
 
-    Libraries that cannot be mapped into memory raise errors of their own, without a number.
+    Libraries that cannot be mapped into memory raise errors of their own, without an errno.
     """
     words = str(error)
     unmapped = "failed to map" in words or "Could not find/load shared object" in words
@@ -160,15 +160,15 @@ def little_memory(error: Exception) -> str | None:
     if most == resource.RLIM_INFINITY:
         return "there is not enough memory" if isinstance(error, MemoryError) else None
     return (
-        f"there is not enough memory: this process may use {most // 1024:,} KB of addresses "
-        f"(ulimit -v), and needs about {NEEDED_KB:,}; raise the limit, or limit resident memory "
-        "instead, such as with MemoryMax of systemd"
+        f"there is not enough memory: this process may use {most // 1024:,} KB of address space "
+        f"(ulimit -v) and needs about {NEEDED_ADDRESS_KB:,}; raise the limit, or limit resident "
+        "memory instead, for instance with MemoryMax of systemd"
     )
 
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """A function to call after every step; progress is shown on standard error."""
+    """Shows progress on standard error; yields a function to call after every step."""
     if _on_a_terminal(sys.stderr):
         from rich.console import Console
         from rich.progress import (
