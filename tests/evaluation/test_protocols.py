@@ -105,6 +105,12 @@ def test_checkpointed_is_a_loop_with_tests(digits):
     assert [row["seen"] for row in curve.as_rows()] == curve.seen
 
 
+def test_the_distance_of_checkpoints_may_be_a_numpy_integer(digits):
+    train, test = digits
+    curve = checkpointed(NearestClassMean(), train, test, np.arange(10), every=np.int64(4))
+    assert curve.seen == [4, 8, 10]
+
+
 def test_only_seen_classes_are_asked_about(digits):
     train, test = digits
     order = class_iid(train.y, 1)
