@@ -82,7 +82,7 @@ def test_a_port_in_use_is_reported_in_one_line(run, site, monkeypatch):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_what_is_missing_is_said(run, played, monkeypatch):
+def test_missing_settings_are_reported(run, played, monkeypatch):
     assert "looks like 2026-01-31" in run("immich", "--since", "soon", expect=1).stderr
     monkeypatch.delenv("EVERLEARN_IMMICH_KEY")
     assert "EVERLEARN_IMMICH_KEY" in run("immich", expect=1).stderr

@@ -33,7 +33,7 @@ def digits():
     return Examples(X[:900], y[:900]), Examples(X[900:], y[900:])
 
 
-def test_prequential_is_ask_then_learn(digits):
+def test_prequential_asks_then_learns(digits):
     train, _ = digits
     order = iid(train.y, 0)
     run = prequential(NearestClassMean(), train.X, train.y, order=order)
@@ -91,7 +91,7 @@ def test_estimators_of_every_library(digits, estimator, least):
     assert curve.rejected == {}
 
 
-def test_checkpointed_is_a_loop_with_tests(digits):
+def test_checkpointed_equals_a_loop_with_tests(digits):
     train, test = digits
     order = class_iid(train.y, 1)
     curve = checkpointed(NearestClassMean(), train, test, order, every=200, base=200, batch=7)
