@@ -73,9 +73,9 @@ def test_a_recommendation_says_what_it_costs(tmp_path):
     assert costs["mean"][""] == "in use"
     advice = said.splitlines()[len(rows) + 1 :]
     word = next(row[0] for row in rows if row[0] in ("lda", "auto"))
-    assert advice[0].startswith(f"everlearn use {word} switches to it; each everlearn ask then ")
-    assert f"takes {costs[word]['each everlearn ask']}, beside" in advice[0]
-    assert advice[1].startswith("why, check and compare-networks are lost with it")
+    assert advice[0].startswith(f"{word} is better; everlearn use {word} switches to it. ")
+    assert f"each everlearn ask then takes {costs[word]['each everlearn ask']}, and" in advice[0]
+    assert advice[1] == "why, check and compare-networks do not work with it, only with ridge"
 
 
 def test_why_prints_probabilities(taught):
@@ -86,7 +86,7 @@ def test_why_prints_probabilities(taught):
     assert head == ["teaching", "name", "cup without it", "source"]
     assert re.fullmatch(r"\d+\.\d%", first[2])
     assert re.search(r"^cup: \d+\.\d%$", said, re.MULTILINE)
-    assert re.search(r"^without that picture: (cup|pen)$", said, re.MULTILINE)
+    assert re.search(r"^without the first picture: (cup|pen)$", said, re.MULTILINE)
     assert re.search(r"^without the first 2 pictures: (cup|pen)$", said, re.MULTILINE)
     assert "score" not in said
     assert "first 1" not in said
