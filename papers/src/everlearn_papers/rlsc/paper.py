@@ -166,7 +166,7 @@ def regularization(setting: Setting) -> Section:
             }
             for method in ("N", "RB", "RC")
         }
-        within = [
+        met = [
             within(kind, row[kind][method], values[method][kind][i]) == "yes"
             for i, row in enumerate(rows)
             for method in ("N", "RB", "RC")
@@ -183,7 +183,7 @@ def regularization(setting: Setting) -> Section:
                 "N total": _listed(values["N"]["total"]),
                 "validation, N / RB": f"{values['N']['validation'].mean():.1f} / "
                 f"{values['RB']['validation'].mean():.1f}",
-                "cells within": f"{sum(within)} of {len(within)}",
+                "cells within": f"{sum(met)} of {len(met)}",
             },
         )
     return Section(
