@@ -85,6 +85,13 @@ def check(ctx: click.Context, html: Path | None, plot: Path | None) -> None:
     total = sum(record.count for record in memory.names().values())
     with progress("looking", total) as step:
         found = memory.report(progress=lambda done, of: step())
+    not_written = []
+    for path, write in ((html, found.to_html), (plot, found.plot)):
+        if path is not None:  # before printing, which a closed pipe may end
+            try:
+                write(path)
+            except EverlearnError as error:
+                not_written.append(error)
     print_result(
         {
             "accuracy": found.accuracy.share,
@@ -130,15 +137,9 @@ def check(ctx: click.Context, html: Path | None, plot: Path | None) -> None:
                 say(f"  and {more} more")
     if found.near_duplicates:
         say(f"{counted(len(found.near_duplicates), 'pair')} of pictures look the same")
-    failed = False
-    for path, write in ((html, found.to_html), (plot, found.plot)):
-        if path is not None:
-            try:
-                write(path)
-            except EverlearnError as error:
-                notify(f"everlearn: {error}")
-                failed = True
-    if failed:
+    for reason in not_written:
+        notify(f"everlearn: {reason}")
+    if not_written:
         sys.exit(1)
 
 
