@@ -265,3 +265,22 @@ def test_errors_quote_hostile_paths_without_their_escape_codes(tmp_path, words):
     assert done.exit_code > 0
     assert "a\\x1b]0;title\\x07b.jpg" in done.output
     assert not set("\x1b\x07") & set(done.output)
+
+
+@pytest.mark.parametrize("command", ["ask", "check"])
+def test_files_are_written_even_if_the_output_is_closed(tmp_path, command):
+    """As with ``| head``, which ends the command while it prints."""
+    (tmp_path / "a.png").write_bytes(PICTURE)
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach(tmp_path / "a.png", "a")
+        memory.teach(np.zeros((9, 9, 3), np.uint8), "b")
+    out = {"ask": ("a.png", "--csv", "out", "--sort-into", "dir"), "check": ("--html", "out")}
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = ("-m", "memory", "--network", "pixels-4", command, *out[command])
+    done = everlearn(*words, stdout=writing, cwd=tmp_path)
+    os.close(writing)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "out").stat().st_size > 0
+    assert command == "check" or [path.name for path in tmp_path.glob("dir/*/*")] == ["a.png"]

@@ -11,7 +11,7 @@ import click
 
 from everlearn.cli.context import BOX, POSITIVE, image_limits, network, opened, with_image_limits
 from everlearn.cli.output import as_json, notify, print_result, print_table, progress, say, when
-from everlearn.errors import EverlearnError
+from everlearn.errors import CannotWrite, EverlearnError
 from everlearn.images.decode import Limits
 from everlearn.images.folders import ORDINARY, image_files, survey
 from everlearn.images.video import frames, is_video
@@ -95,19 +95,35 @@ def ask(
             results = [_ask_where(memory, file, top, remember) for file in asked]
         else:
             results = list(memory.ask_many(regions, top=top, remember=remember))
+    not_written = _written(shown, results, table, sort_into)
     print_result([_described(file, found) for file, found in zip(shown, results, strict=True)])
     rows = [
         [str(file), _verdict(found), _alternatives(found)]
         for file, found in zip(shown, results, strict=True)
     ]
     print_table(["file", "answer", "also possible"], rows)
-    if table is not None:
-        _write_csv(table, shown, results)
-    if sort_into is not None:
-        copied = sort_into_folders(sort_into, zip(shown, results, strict=True))
-        notify(f"copied {counted(copied, 'file')} into {sort_into}")
+    if not_written is not None:
+        raise not_written
     if any(isinstance(found, Exception) for found in results):
         sys.exit(1)
+
+
+def _written(
+    files: Sequence[Path],
+    results: Sequence[Answers | Exception],
+    table: Path | None,
+    sort_into: Path | None,
+) -> CannotWrite | None:
+    """Write what was asked for, before printing, which a closed pipe may end; returns the error."""
+    try:
+        if table is not None:
+            _write_csv(table, files, results)
+        if sort_into is not None:
+            copied = sort_into_folders(sort_into, zip(files, results, strict=True))
+            notify(f"copied {counted(copied, 'file')} into {sort_into}")
+    except CannotWrite as error:
+        return error
+    return None
 
 
 def _with_frames(

@@ -40,6 +40,8 @@ def forget(
 ) -> None:
     """Forget a name, an image, or everything from a folder."""
     _require_not_empty({"WHAT": what, "--name": name, "--source": source})
+    if sum(given is not None for given in (what, name or source, id)) != 1:
+        raise click.UsageError("give one thing to forget: WHAT, --id, or --name and --source")
     if receipt is not None and not erase:
         raise click.UsageError("--receipt is for --erase")
     place = None if source is None else str(Path(source).absolute())
