@@ -24,7 +24,7 @@ import numpy as np
 from attacks.altered_journals import WIDTH, build
 from everlearn import Memory
 from everlearn.errors import EverlearnError
-from everlearn.memory.storage.rows import BEGINNING, content_of, linked, row_checksum
+from everlearn.memory.storage.rows import BEGINNING, content_digest, next_chain, row_checksum
 from everlearn.memory.storage.sqlite.database import FILE
 
 # Limits of processor time, and of wall time for what waits without computing.
@@ -109,7 +109,7 @@ def a_vector(db: sqlite3.Connection, rng: np.random.Generator) -> str:
     what = str(rng.choice(list(kinds)))
     teaching = int(rng.integers(1, 250))
     db.execute("UPDATE vectors SET vector = ? WHERE teaching = ?", (kinds[what], teaching))
-    content = content_of(kinds[what])
+    content = content_digest(kinds[what])
     db.execute("UPDATE teachings SET content = ? WHERE id = ?", (content, teaching))
     for row in db.execute(f"SELECT {COLUMNS['teachings']} FROM teachings").fetchall():
         own = row_checksum("teachings", *row)
@@ -160,7 +160,7 @@ def _chain_anew(db: sqlite3.Connection) -> None:
     rows = db.execute("SELECT position, operation, teaching, name, sign FROM log").fetchall()
     for position, operation, teaching, name, sign in rows:
         content = contents.get(teaching) or b""
-        chain = linked(chain, position, operation, teaching, name, sign, content)
+        chain = next_chain(chain, position, operation, teaching, name, sign, content)
         db.execute("UPDATE log SET chain = ? WHERE position = ?", (chain, position))
 
 

@@ -19,7 +19,7 @@ from PIL import Image
 from benchmarks.cluster_shards import cpu_seconds, removed
 from everlearn import EfficientNetLite0, NearestClassMean
 from everlearn.cluster import fit, plan
-from everlearn.images.decode import opened_picture
+from everlearn.images.decode import open_picture
 
 NETWORK = "efficientnet-lite0"
 
@@ -60,10 +60,10 @@ def main() -> None:
     total = options.tars * options.images
     embedder = EfficientNetLite0()
     sources = [data for path in paths for data in images_in(path)]
-    embedder.run(embedder.prepare(opened_picture(sources[0]))[None])
+    embedder.run(embedder.prepare(open_picture(sources[0]))[None])
     start = time.perf_counter(), time.process_time()
     for data in sources:
-        picture = opened_picture(data, at_least=embedder.at_least)
+        picture = open_picture(data, at_least=embedder.at_least)
         embedder.run(embedder.prepare(picture)[None])
     alone, alone_cpu = time.perf_counter() - start[0], time.process_time() - start[1]
     print(f"embedder alone, one thread: {total / alone:.1f} images/s", flush=True)

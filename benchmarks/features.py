@@ -25,7 +25,7 @@ from everlearn.errors import MissingData
 from everlearn.images.by_name import as_embedder
 from everlearn.images.decode import decode
 from everlearn.images.embedders import Embedder
-from everlearn.images.side_by_side import SideBySide, joined
+from everlearn.images.side_by_side import SideBySide, join_parts
 from everlearn.memory.model.head import unit
 
 TURNTABLE = "icub_camera50.npz"
@@ -75,7 +75,7 @@ def seen(pack: str, network: str | Embedder) -> Seen:
 
 def _vectors(pack: str, embedder: Embedder) -> np.ndarray:
     if isinstance(embedder, SideBySide):
-        return joined([_vectors(pack, part) for part in embedder.parts])
+        return join_parts([_vectors(pack, part) for part in embedder.parts])
     path = _kept(pack, embedder.name)
     if path.exists():
         found: np.ndarray = np.load(path, allow_pickle=False)

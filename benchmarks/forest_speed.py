@@ -44,14 +44,14 @@ def lines() -> Iterator[Line]:
 
 def tree_seconds(forest: NCMForest | SVMForest) -> float:
     """Growing the tree again from the examples it has stored."""
-    from everlearn.forest.grow import first_grown
-    from everlearn.forest.tree import own_copy, planted
+    from everlearn.forest.grow import grow_first_tree
+    from everlearn.forest.tree import empty_tree, own_copy
 
     examples = forest.groves_[0].examples
-    tree = own_copy(planted(N_FEATURES, np.uint64(0)), len(examples.slot))
+    tree = own_copy(empty_tree(N_FEATURES, np.uint64(0)), len(examples.slot))
     settings = forest._settings(N_CLASSES, examples.seen)
     rows, index = examples.rows(), examples.stored
-    return cpu_seconds(first_grown, tree, rows, index, settings)
+    return cpu_seconds(grow_first_tree, tree, rows, index, settings)
 
 
 def _ask(grove, whitened, answers):  # type: ignore[no-untyped-def]

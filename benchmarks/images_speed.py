@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from benchmarks.side_by_side import Line
 from everlearn import Memory
-from everlearn.images.decode import opened_picture
+from everlearn.images.decode import open_picture
 from everlearn.images.embedders import WEIGHTS, EfficientNetLite0
 from everlearn.images.folders import labelled_files
 from everlearn.memory.model.model import Model
@@ -81,7 +81,7 @@ def throughput() -> Iterator[Line]:
     folder = find("demo_photos")
     embedder = EfficientNetLite0()
     prepared = np.stack(
-        [embedder.prepare(opened_picture(path)) for path, _ in labelled_files([folder])]
+        [embedder.prepare(open_picture(path)) for path, _ in labelled_files([folder])]
     )
     contenders = {
         f"{'two callers' if pair else 'one call'}, batches of {batch}": (batch, pair)

@@ -6,7 +6,8 @@
 Vectors of 512, three for each of 10,000 names, five if there are more. Processor time, so that
 other load does not matter; waiting for the disk is not included. Teaching half a million examples
 takes minutes: a Memory in ``EVERLEARN_FOLDER`` is created once and reused. Asking, teaching and
-closing are times of the calling thread, opening of the whole process.
+closing are times of the calling thread. Opening is also measured by the clock, on a quiet machine:
+BLAS uses all cores for it, and the check of the journal starts in the background.
 """
 
 import os
@@ -24,8 +25,8 @@ from everlearn import Memory
 WIDTH = 512
 N_NAMES = int(os.environ.get("EVERLEARN_NAMES", "10000"))
 EACH = 3 if N_NAMES <= 10_000 else 5
-# Milliseconds wanted.
-WANTED_AFTER, WANTED_OPEN = (20, 1000) if N_NAMES <= 10_000 else (50, 3000)
+# Milliseconds, and seconds, wanted.
+WANTED_AFTER, WANTED_OPEN = (20, 1) if N_NAMES <= 10_000 else (50, 3)
 
 
 def lines() -> Iterator[Line]:
@@ -63,10 +64,15 @@ def asked(path: Path) -> Iterator[Line]:
     found = [seconds(lambda: memory.names(containing="99", limit=200)) for _ in range(5)]
     yield line("a page of 200 names that contain a text", found, 300)
     yield line("close after 55 teachings", [seconds(memory.close)], 1000)
-    clock = time.process_time()
+    clock, processor = time.perf_counter(), time.thread_time()
     with Memory(path) as memory:
         memory.ask(vector(5, 9))
-        yield line("open to the first answer", [time.process_time() - clock], WANTED_OPEN)
+        waited, used = time.perf_counter() - clock, time.thread_time() - processor
+    yield Line(
+        f"a Memory of {N_NAMES:,} names (d=512): open to the first answer",
+        f"{waited:.2f} s by the clock, {used:.2f} s of processor time",
+        f"at most {WANTED_OPEN:g} s",
+    )
 
 
 def word(name: int) -> str:

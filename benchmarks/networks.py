@@ -18,7 +18,7 @@ from benchmarks.side_by_side import Line
 from everlearn.errors import MissingPackage
 from everlearn.images.by_name import embedder_for
 from everlearn.images.embedders import Embedder, OnnxEmbedder, as_picture
-from everlearn.images.shipped import WHOLE, EfficientNetLite2, PPLCNetV2
+from everlearn.images.shipped import WHOLE_SIDE, EfficientNetLite2, PPLCNetV2
 from everlearn.images.side_by_side import SideBySide
 from everlearn.memory.model.classifiers import default_classifier
 
@@ -27,8 +27,8 @@ NETWORKS: dict[str, Callable[[], Embedder]] = {
     "basic": lambda: embedder_for("basic"),
     "fast, which is basic in int8": lambda: embedder_for("fast"),
     "balanced": lambda: embedder_for("balanced"),
-    "balanced in float32": lambda: EfficientNetLite2(crop=WHOLE),
-    "pp-lcnetv2 as in best": lambda: PPLCNetV2(crop=WHOLE),
+    "balanced in float32": lambda: EfficientNetLite2(crop=WHOLE_SIDE),
+    "pp-lcnetv2 as in best": lambda: PPLCNetV2(crop=WHOLE_SIDE),
     "best": lambda: embedder_for("best"),
 }
 ROUNDS = 60

@@ -202,7 +202,7 @@ def everyday() -> Line:
         found = [found_in(memory, scene) for scene in asked]
         calibrated = memory._answering.up_to_date()
         assert calibrated is not None
-        head = memory._finding._up_to_date(calibrated)
+        head = memory._finding._current_head(calibrated)
         words = [memory._answering.names[int(n)] for n in head.classes]
         for scene in asked:
             common = overlap(scene.boxes, scene.proposed)

@@ -1,8 +1,9 @@
-"""Ask a file that ``everlearn export --with-embedder`` wrote, without everlearn.
+"""Recognise pictures with an exported file, without everlearn.
 
     python ask_exported.py things.onnx cup.jpg watch.jpg
 
-Needs numpy, onnxruntime and Pillow alone: copy this file and the exported one to the device.
+``everlearn export --with-embedder things.onnx`` writes the file. This program needs only numpy,
+onnxruntime and Pillow: copy it to the device, together with the file.
 """
 
 import json
@@ -35,10 +36,10 @@ def centre(picture: Image.Image, size: int, crop: float) -> Image.Image:
 
 
 def peak_memory() -> str:
-    """Of this program alone (getrusage also counts the program that started it); Linux only."""
+    """Peak memory of this program; getrusage would also count the program that started it."""
     status = Path("/proc/self/status")
     if not status.exists():
-        return "the system does not tell how much memory was used"
+        return "memory use is only measured on Linux"
     lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
     return f"at most {int(lines['VmHWM'].split()[0]) / 1024:.0f} MB of memory"
 

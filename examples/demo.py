@@ -1,8 +1,7 @@
-"""Ten digits arrive one class at a time; the learner is asked after each.
+"""Ten digits, one class at a time; accuracy is measured after each.
 
-Run with ``make demo``. Beside every step stands what the usual way would cost: keep all examples
-and train again. Then a picture, a model file that is loaded and asked again, and the whole chain
-from image files to names.
+Run with ``make demo``. Each step is compared with keeping all examples and training again. Then the
+result is drawn, the model is saved, loaded and asked again, and a Memory is taught image files.
 """
 
 import time
@@ -53,7 +52,7 @@ def main() -> None:
     steps: list[Step] = []
     console.print(
         "\n[bold]Ten digits, one class at a time.[/] Each example is seen once and thrown away. "
-        "Accuracy is on all classes so far; to the right, keeping everything and training again.\n"
+        "Accuracy is on all classes so far; on the right, keeping everything and training again.\n"
     )
     with Live(table_of(steps), console=console, refresh_per_second=8) as live:
         for digit in range(10):
@@ -66,11 +65,11 @@ def main() -> None:
     sample = X_test[0]
     console.print(
         f"\nSaved the model to [bold]{model}[/] ({model.stat().st_size / 1024:.0f} KB), loaded it "
-        f"again and asked: a {y_test[0]} was taken for a [bold]{again.predict_one(sample)}[/]; "
+        f"again and asked: a {y_test[0]} is recognised as [bold]{again.predict_one(sample)}[/]; "
         f"accuracy on all ten digits {again.score(X_test, y_test):.1%}.\n"
         f"The picture is [bold]{picture}[/].\n"
     )
-    console.print("[bold]And the whole chain, from image files to names:[/]\n")
+    console.print("[bold]The same with image files:[/]\n")
     images.run(lambda sentence: console.print(sentence, highlight=False))
 
 
@@ -156,7 +155,7 @@ def draw(steps: list[Step]) -> Path:
     left.set(xlabel="classes taught", ylabel="accuracy on all classes so far", ylim=(0.8, 1.01))
     right.semilogy(classes, [s.learn_us for s in steps], "ko-", label="everlearn")
     right.semilogy(classes, [s.retrain_us for s in steps], "k:", label="retraining")
-    right.set(xlabel="classes taught", ylabel="µs to take in one example")
+    right.set(xlabel="classes taught", ylabel="µs to learn one example")
     for axes in (left, right):
         axes.legend(frameon=False)
         axes.spines[["top", "right"]].set_visible(False)

@@ -1,7 +1,7 @@
-"""Evaluate estimators of any make under one protocol.
+"""Compare estimators of everlearn, scikit-learn and River under one protocol.
 
-Everlearn's, scikit-learn's and River's learners see the same stream, one example at a time: each is
-asked about an example before it learns it. Then the same class by class, which is harder.
+All see the same stream, one example at a time: each is asked about an example before it learns it.
+Then the same class by class, which is harder.
 
     python examples/evaluate_any_estimator.py
 """

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # One round between sites
-# Three hospitals may not share images. They share statistics, once; the sum is the learner that all
-# images in one place would have given.
+# Three hospitals may not share images. They share statistics, once. The sum of these is the learner
+# that training on all images in one place would give.
 
 # %%
 import tempfile

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Forgetting a person, provably
-# Ann asks that nothing of her remains. Afterwards the model is, bit for bit, that of a Memory which
-# was never shown Ann; the receipt can be checked by anybody.
+# Ann asks for her data to be deleted. Afterwards the model is, bit for bit, that of a Memory that
+# was never taught Ann, and the receipt can be checked at any time.
 
 # %%
 import tempfile

@@ -1,6 +1,6 @@
 # %% [markdown]
 # # Looking into a tree
-# Which way does an example go through a nearest-class-mean tree, and why?
+# Which path does an example take through a nearest-class-mean tree, and why?
 
 # %%
 from sklearn.datasets import load_digits
@@ -24,7 +24,7 @@ for step in path(forest, example, tree=0)[:-1]:
 print("the forest says", forest.predict_one(example), "and it is", y[400])
 
 # %% [markdown]
-# A class it has never seen: the tree grows where it is needed.
+# A new class: the trees grow where its examples arrive.
 
 # %%
 X_all, y_all = load_digits(n_class=7, return_X_y=True)

@@ -1,7 +1,6 @@
-"""The page on the demo photographs: make serve.
+"""Starts the service with two things already taught: make serve.
 
-Teaches pieces of the two photographs that scikit-learn brings along, once, and serves them. Shown
-something else, it says that it does not know it.
+They are crops of the two photographs that are included in scikit-learn. Anything else is unknown.
 """
 
 import contextlib

@@ -26,7 +26,7 @@ for _ in range(60):
     optimizer.step()
 
 # %% [markdown]
-# Now the stream: tensors in, labels of one number, new classes as they come.
+# Now the stream: tensors as examples and as labels, with new classes among them.
 
 # %%
 learner = StreamingLDA()

@@ -14,11 +14,13 @@ INTRODUCTION = """# The command line
     everlearn teach photos/        # a folder of folders: the folder's name is the class
     everlearn ask new.jpg
 
+- `--json`: every command then prints one JSON document on standard output (`watch`: one per image).
+- Progress, warnings and errors go to standard error.
+- Exit codes: 0 done, 1 something could not be done (the message says what), 2 wrong usage, 130
+  interrupted. Whatever was acknowledged before an interruption is kept.
+
 Everything below is what `everlearn COMMAND --help` prints; this page is written by
-`python scripts/command_line_docs.py`, and a test fails when it is out of date. Every command takes
-`--json` and then prints one JSON document on standard output (`watch`: one per image). Progress and
-complaints go to standard error. Exit codes: 0 done, 1 something could not be done (the message says
-what), 2 wrong usage, 130 interrupted; whatever was acknowledged before an interruption is kept.
+`python scripts/command_line_docs.py`, and a test fails when it is out of date.
 """
 
 

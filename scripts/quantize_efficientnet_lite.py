@@ -51,7 +51,7 @@ from onnxruntime.quantization import (
     quantize_static,
 )
 
-from everlearn.images.decode import opened_picture
+from everlearn.images.decode import open_picture
 from everlearn.images.embedders import EfficientNetLite0, OnnxEmbedder, network_file
 from everlearn.images.shipped import EfficientNetLite2
 
@@ -288,9 +288,9 @@ def main() -> None:
     folder: Path = arguments.folder
     name, embedder = f"efficientnet_lite{number}", NETWORKS[number]()
     paths = sorted(arguments.photographs.glob("*/*.jpg"))
-    images = np.stack([embedder.prepare(opened_picture(path)) for path in paths])
+    images = np.stack([embedder.prepare(open_picture(path)) for path in paths])
     source, about = network_file(name)
-    blurred = [embedder.prepare(opened_picture(path).resize(SMALL)) for path in paths[::EVERY]]
+    blurred = [embedder.prepare(open_picture(path).resize(SMALL)) for path in paths[::EVERY]]
     shown = np.concatenate([images[::EVERY], np.stack(blurred)])
     model = quantised(source, f"EfficientNet-Lite{number}", shown)
     images = images[1::EVERY]  # others than it was made from

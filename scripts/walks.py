@@ -94,8 +94,9 @@ def lda(recorder: Recorder, _: Path) -> None:
     """One example through streaming LDA: `learn_one`, then `predict_one`"""
     from everlearn import StreamingLDA
 
-    X = np.random.default_rng(0).normal(size=(40, 8))
-    learner = StreamingLDA().fit(X, np.arange(40) % 4)
+    # Enough examples that the next ridge is not being prepared, as in most calls of a stream.
+    X = np.random.default_rng(0).normal(size=(400, 8))
+    learner = StreamingLDA().fit(X, np.arange(400) % 4)
     learner.learn_one(X[0], 1).predict_one(X[0])
     with recorder:
         learner.learn_one(X[1], 2)
@@ -320,9 +321,9 @@ def summary(file: str) -> str:
 
 
 INTRODUCTION = """\
-Each list is what a profiler saw: the files whose functions are called, in the order in which they
-are entered first (imports and compiled functions are not seen). A test runs them and compares;
-`python scripts/walks.py --write` rewrites them.
+Each list is what a profiler recorded: the files whose functions are called, in the order in which
+they are first entered (imports and compiled functions are not recorded). A test runs the walks and
+compares; `python scripts/walks.py --write` rewrites the lists.
 """
 
 

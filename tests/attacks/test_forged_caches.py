@@ -13,7 +13,7 @@ from attacks import forged_side_files
 from attacks.plain_memory import Network, example
 from everlearn import Memory
 from everlearn.errors import InvalidParameter
-from everlearn.images.by_name import embedder_called, embedder_for
+from everlearn.images.by_name import bundled_embedder, embedder_for
 from everlearn.memory.model.serving import MAGIC, prepared_answers
 from everlearn.memory.storage import snapshot
 from everlearn.memory.storage.snapshot import MAGIC as SNAPSHOT
@@ -135,7 +135,7 @@ def test_a_forged_head_gives_finite_answers_or_is_skipped(closed, key, value):
     "name", ["pixels 60000 grey", "pixels 0 grey", "pixels 99999999999 colour"]
 )
 def test_a_forged_embedder_name_allocates_no_memory(name):
-    assert embedder_called(name) is None
+    assert bundled_embedder(name) is None
 
 
 def test_an_absurd_image_side_is_refused():

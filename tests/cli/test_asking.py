@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,3 +128,22 @@ def test_a_video_is_asked_frame_by_frame(folder):
     both = run(folder, "ask", folder / "asked", "--every", "2", "--json").stdout
     assert len(json.loads(both)) == 4
     assert "cannot be sorted" in run(folder, "ask", clip, "--sort-into", folder, expect=2).output
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t"])
+def test_no_cell_of_a_table_is_a_formula(folder, monkeypatch, sign):
+    """A spreadsheet would compute names and paths that begin like one."""
+    names = [f"{sign} night".strip(), f"{sign} day".strip()]
+    with Memory(folder / "memory", embedder=Pixels(size=4)) as memory:
+        memory.rename("dark", names[0])
+        memory.rename("light", names[1])
+    monkeypatch.chdir(folder / "asked")
+    (folder / "asked" / "a.png").rename(f"{sign}a.png")
+    base = ["-m", str(folder / "memory"), "--network", "pixels-4"]
+    done = CliRunner().invoke(app, [*base, "ask", "--csv", "out.csv", "--", f"{sign}a.png"])
+    assert done.exit_code == 0, done.output
+    with open("out.csv", newline="") as file:
+        rows = list(csv.reader(file))
+    assert [cell for row in rows for cell in row if cell.startswith(tuple("=+-@\t\r"))] == []
+    assert Path(rows[1][0]).samefile(f"{sign}a.png")
+    assert {cell.removeprefix("'") for cell in rows[1]} & set(names)

@@ -122,3 +122,37 @@ def test_advice_after_a_command_is_a_command(taught):
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1
     assert "everlearn reembed --regions main" in done.stderr
+
+
+def test_advice_names_the_options_of_the_command(taught, tmp_path):
+    """Each of these was in Python alone."""
+    folder, picture = taught
+    bad = tmp_path / "bad" / "cup"
+    bad.mkdir(parents=True)
+    (bad / "1.png").write_bytes(b"no image")
+
+    def said(*words):
+        done = CliRunner().invoke(app, ["-m", str(folder), *map(str, words)])
+        assert done.exit_code > 0, done.output
+        return done.output
+
+    assert "--skip-bad" in said("ingest", bad.parent)
+    for words in ((), ("cup", "--name", "cup"), ("--id", "1", "--source", picture)):
+        told = said("forget", *words)
+        assert "--id, or --name and --source" in told
+        assert not re.search(r"\w=", told)
+    assert run(folder, "use", "mean")[0] == 0
+    assert "everlearn use ridge" in said("find", picture)
+    assert "--yes" in said_after_loss(folder, picture)
+    assert run(folder, "reembed", "--regions", "main")[0] == 0
+    assert "everlearn reembed --regions whole" in said("ingest", bad.parent)
+
+
+def said_after_loss(folder, picture):
+    """What ``reembed`` says if a picture is gone, which is then put back."""
+    data = picture.read_bytes()
+    picture.unlink()
+    done = CliRunner().invoke(app, ["-m", str(folder), "reembed", "pixels-5"])
+    picture.write_bytes(data)
+    assert done.exit_code == 1
+    return done.stderr

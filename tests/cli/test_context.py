@@ -1,5 +1,7 @@
 """A name typed by hand that looks like a misspelling is asked about, not taught."""
 
+import sys
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -7,7 +9,7 @@ from PIL import Image
 
 from everlearn import Memory
 from everlearn.cli.app import app
-from everlearn.images.embedders import Pixels
+from everlearn.images.embedders import EfficientNetLite0, Pixels
 
 
 @pytest.fixture
@@ -54,3 +56,39 @@ def test_a_misspelling_is_renamed_to_what_was_meant(pictures, tmp_path):
     assert result.stdout == "purpel finhc is now called Purple Finch\n"
     result = CliRunner().invoke(app, [*base, "wren", "Wrens"])
     assert result.exit_code == 0, "it resembles only the name it replaces"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="addresses are limited on Linux")
+class TestLittleMemory:
+    """BLAS may ask for memory forever: what is sure to fail is refused before it begins."""
+
+    @pytest.fixture(autouse=True)
+    def limit(self, monkeypatch):
+        import resource
+
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (650_000 * 1024,) * 2)
+
+    @pytest.mark.parametrize("command", ["teach", "undo", "serve"])
+    def test_a_network_is_refused(self, tmp_path, command):
+        words = [command, str(tmp_path)] if command == "teach" else [command]
+        Image.new("RGB", (9, 9)).save(tmp_path / "a.png")
+        done = CliRunner().invoke(app, ["-m", str(tmp_path / "memory"), *words])
+        assert done.exit_code == 1
+        *_, line = done.stderr.splitlines()
+        assert "650,000 KB of addresses (ulimit -v)" in line
+        assert not (tmp_path / "memory").exists()
+
+    def test_pixels_and_vectors_are_not(self, pictures, tmp_path):
+        base = ["-m", str(tmp_path / "memory")]
+        taught = CliRunner().invoke(app, [*base, "teach", str(pictures[1]), "--as", "Wren"])
+        assert (taught.exit_code, taught.stderr) == (0, "")
+        with Memory(tmp_path / "vectors") as memory:
+            memory.teach([1.0, 0.0], "a")
+        assert CliRunner().invoke(app, ["-m", str(tmp_path / "vectors"), "undo"]).exit_code == 0
+
+    def test_the_journal_can_be_read(self, tmp_path):
+        with Memory(tmp_path / "memory", embedder=EfficientNetLite0()) as memory:
+            memory.teach(np.zeros((9, 9, 3), np.uint8), "a")
+        for words in (["names"], ["info"], ["history"], ["show"], ["backup", str(tmp_path / "b")]):
+            done = CliRunner().invoke(app, ["-m", str(tmp_path / "memory"), *words])
+            assert done.exit_code == 0, done.output

@@ -19,6 +19,8 @@ from attacks.hostile_images import photograph, saved
 from everlearn import Memory
 from everlearn.cli import output
 from everlearn.cli.app import app
+from everlearn.images.embedders import Pixels
+from everlearn.memory.words import escaped
 
 PICTURE = saved(photograph(40), "PNG")
 # Moves the cursor, sets the title of the window, turns text round, ends a line.
@@ -33,7 +35,7 @@ def run(folder, *words, expect=0):
 
 @given(st.text())
 def test_escaped_text_is_printable_and_unambiguous(words):
-    shown = output.escaped(words)
+    shown = escaped(words)
     assert shown.isprintable()
     if "\\" not in words:
         assert shown.encode("ascii", "backslashreplace").decode("unicode_escape") == words
@@ -251,3 +253,34 @@ def test_a_result_is_printed_as_text_or_as_json_and_notices_always(words, expect
 
     done = CliRunner().invoke(command, words)
     assert (done.stdout, done.stderr) == (expected, "notice\n")
+
+
+@pytest.mark.parametrize("words", [("ingest", "{}"), ("find", "{}"), ("evaluate", "{}")])
+def test_errors_quote_hostile_paths_without_their_escape_codes(tmp_path, words):
+    file = tmp_path / "a\x1b]0;title\x07b.jpg"
+    file.write_bytes(b"not an image")
+    Memory(tmp_path / "memory", embedder=Pixels(size=4)).close()
+    base = ["-m", str(tmp_path / "memory"), "--network", "pixels-4"]
+    done = CliRunner().invoke(app, [*base, *(word.format(file) for word in words)])
+    assert done.exit_code > 0
+    assert "a\\x1b]0;title\\x07b.jpg" in done.output
+    assert not set("\x1b\x07") & set(done.output)
+
+
+@pytest.mark.parametrize("command", ["ask", "check"])
+def test_files_are_written_even_if_the_output_is_closed(tmp_path, command):
+    """As with ``| head``, which ends the command while it prints."""
+    (tmp_path / "a.png").write_bytes(PICTURE)
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach(tmp_path / "a.png", "a")
+        memory.teach(np.zeros((9, 9, 3), np.uint8), "b")
+    out = {"ask": ("a.png", "--csv", "out", "--sort-into", "dir"), "check": ("--html", "out")}
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = ("-m", "memory", "--network", "pixels-4", command, *out[command])
+    done = everlearn(*words, stdout=writing, cwd=tmp_path)
+    os.close(writing)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "out").stat().st_size > 0
+    assert command == "check" or [path.name for path in tmp_path.glob("dir/*/*")] == ["a.png"]

@@ -79,7 +79,7 @@ def one_task_per_shard(monkeypatch):
 
 
 class InThisProcess:
-    """The slow and obvious engine: one task after the other, in reverse order."""
+    """A reference engine: one task after the other, in reverse order, in this process."""
 
     window = 3
     workers = 2
@@ -106,7 +106,7 @@ class InThisProcess:
 
 @pytest.fixture
 def reference(monkeypatch) -> InThisProcess:
-    """Replace ``engine="local"`` by the obvious one."""
+    """Replace ``engine="local"`` by the reference engine."""
     engine = InThisProcess()
     monkeypatch.setattr(
         "everlearn.cluster.fitting.opened", lambda *_args, **_kwargs: nullcontext(engine)
@@ -161,7 +161,7 @@ def spark_session() -> Iterator[Any]:
 
 @pytest.fixture(params=["local", "dask", "ray", "spark"])
 def engine(request) -> Any:
-    """Each engine, as a word or as a client."""
+    """Each engine, by its name or as a client."""
     fixture = {"dask": "dask_client", "ray": "ray_cluster", "spark": "spark_session"}
     if request.param == "local":
         return "local"

@@ -1,6 +1,6 @@
 import pytest
 
-from everlearn.cluster.driving import MOST_FRUITLESS_ROUNDS, ShardOutcome, drive
+from everlearn.cluster.driving import MAX_LOST_ROUNDS, ShardOutcome, drive
 from everlearn.cluster.plan import planned
 from everlearn.cluster.shards import Kind, Shard
 from everlearn.cluster.work import PartReceipt
@@ -13,13 +13,16 @@ class LosesRounds:
     window = 3
 
     def __init__(self, rounds: int, at_a_time: int) -> None:
-        self.left, self.at_a_time, self.under_way = rounds * self.window, at_a_time, []
+        self.left, self.at_a_time, self.in_progress = rounds * self.window, at_a_time, []
 
     def start(self, task, inputs):
-        self.under_way.append(task)
+        self.in_progress.append(task)
 
     def wait(self):
-        ended, self.under_way = self.under_way[: self.at_a_time], self.under_way[self.at_a_time :]
+        ended, self.in_progress = (
+            self.in_progress[: self.at_a_time],
+            self.in_progress[self.at_a_time :],
+        )
         lost = self.left > 0
         self.left -= len(ended)
         return [
@@ -41,10 +44,10 @@ PLAN = planned("job", [(Shard(f"{index}.npz", 1, "", Kind.NPZ),) for index in ra
 
 @pytest.mark.parametrize("at_a_time", [1, 3])
 def test_repeatedly_killed_workers_are_waited_for(at_a_time):
-    told = []
-    futures = LosesRounds(MOST_FRUITLESS_ROUNDS - 1, at_a_time)
-    assert drive(PLAN, futures, told.append) == b"part"
-    assert sorted(receipt.name for receipt in told) == sorted(task.name for task in PLAN.tasks)
+    receipts = []
+    futures = LosesRounds(MAX_LOST_ROUNDS - 1, at_a_time)
+    assert drive(PLAN, futures, receipts.append) == b"part"
+    assert sorted(receipt.name for receipt in receipts) == sorted(task.name for task in PLAN.tasks)
 
 
 @pytest.mark.parametrize("at_a_time", [1, 3])

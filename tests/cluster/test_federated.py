@@ -59,30 +59,30 @@ def half_an_example(arrays):
 
 
 @pytest.mark.parametrize(
-    ("change", "n", "words"),
+    ("change", "n", "message"),
     [
         (negative_direction, 200, "negative eigenvalue"),
         (too_much_rank, 6, "rank"),
         (half_an_example, 200, "not integers"),
     ],
 )
-def test_statistics_that_no_examples_can_produce_are_refused(change, n, words):
-    with pytest.raises(Implausible, match=words):
+def test_statistics_that_no_examples_can_produce_are_refused(change, n, message):
+    with pytest.raises(Implausible, match=message):
         require_plausible(tampered(change, n))
 
 
 @pytest.mark.parametrize(
-    ("theirs", "words"),
+    ("theirs", "message"),
     [({"scale": 100.0}, "vary by"), ({"offset": 1000.0}, "standard deviations")],
 )
-def test_another_embedder_or_scale_is_detected(theirs, words):
+def test_another_embedder_or_scale_is_detected(theirs, message):
     here = StreamingLDA().fit(*site(1))
-    with pytest.raises(Implausible, match=words):
+    with pytest.raises(Implausible, match=message):
         require_plausible(StreamingLDA().fit(*site(2, **theirs)), like=here)
 
 
 def test_more_examples_than_possible_are_refused():
-    with pytest.raises(Implausible, match="more than the possible 100"):
+    with pytest.raises(Implausible, match="the site has at most 100"):
         require_plausible(StreamingLDA().fit(*site(1)), most_rows=100)
 
 
@@ -96,5 +96,5 @@ def test_another_kind_or_width_is_refused():
 def test_classes_too_small_to_be_private_are_listed():
     learner = NearestClassMean().fit(np.eye(5), ["a", "b", "b", "b", "c"])
     assert revealing(learner, least=3) == ["a", "c"]
-    alone = learner.moments_.means[learner.registry_.slot("a")]
-    np.testing.assert_array_equal(alone, np.eye(5)[0])
+    mean = learner.moments_.means[learner.registry_.slot("a")]
+    np.testing.assert_array_equal(mean, np.eye(5)[0])

@@ -48,14 +48,14 @@ def reference_bits(shards) -> bytes:
 
 
 def test_every_engine_equals_one_stream_bit_for_bit(engine, shards, reference_bits):
-    told = []
+    reports = []
     listed_badly = [*reversed(shards.paths), shards.paths[3]]
-    trained = fit(StreamingLDA(), listed_badly, engine=engine, progress=told.append)
+    trained = fit(StreamingLDA(), listed_badly, engine=engine, progress=reports.append)
     assert_same_answers(trained.learner, one_stream(shards), shards.X)
     assert dumps(trained) == reference_bits
     assert trained.rows == len(shards.X)
-    assert told[-1].shards == told[-1].of_shards == len(shards.paths)
-    assert told[-1].rows == len(shards.X)
+    assert reports[-1].shards == reports[-1].of_shards == len(shards.paths)
+    assert reports[-1].rows == len(shards.X)
 
 
 def test_without_a_fixed_tree_results_agree_up_to_rounding(engine, shards):
@@ -88,12 +88,12 @@ def test_an_interrupted_fit_resumes(engine, shards, reference_bits, tmp_path):
     checkpoint = str(tmp_path / "checkpoint")
     with pytest.raises(Interrupted):
         fit(StreamingLDA(), shards.paths, engine=engine, checkpoint=checkpoint, progress=interrupt)
-    told = []
+    reports = []
     resumed = fit(
-        StreamingLDA(), shards.paths, engine=engine, checkpoint=checkpoint, progress=told.append
+        StreamingLDA(), shards.paths, engine=engine, checkpoint=checkpoint, progress=reports.append
     )
     assert dumps(resumed) == reference_bits
-    assert all(progress.known >= 8 for progress in told)
+    assert all(progress.known >= 8 for progress in reports)
 
 
 def deadly_once(marker: Path) -> Callable[[], Pixels]:

@@ -30,14 +30,14 @@ def test_parquet_is_read_as_it_was_written(rng, tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    X, words = rng.normal(size=(50, 3)), rng.choice(["ä", "b"], 50).tolist()
+    X, strings = rng.normal(size=(50, 3)), rng.choice(["ä", "b"], 50).tolist()
     fixed = pyarrow.FixedSizeListArray.from_arrays(X.ravel(), 3)
-    columns = {"X": fixed, "y": words, "lists": X.tolist(), "a": X[:, 0], "b": X[:, 1]}
+    columns = {"X": fixed, "y": strings, "lists": X.tolist(), "a": X[:, 0], "b": X[:, 1]}
     parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet", row_group_size=20)
     for features, expected in (("X", X), ("lists", X), (("a", "b"), X[:, :2])):
         ours, labels = read(tmp_path / "a.parquet", Columns(features, "y"))
         np.testing.assert_array_equal(ours, expected)
-        assert labels == words
+        assert labels == strings
 
 
 def test_python_objects_in_an_npz_are_never_unpickled(tmp_path):
@@ -64,7 +64,7 @@ def test_a_damaged_npz_is_detected(tmp_path, rng):
 
 
 @pytest.mark.parametrize(
-    ("arrays", "error", "words"),
+    ("arrays", "error", "message"),
     [
         ({"X": np.zeros((3, 2))}, BadShard, "no array 'y'"),
         ({"X": np.zeros((3, 2)), "y": np.zeros(2)}, WrongShape, "3 rows"),
@@ -72,14 +72,14 @@ def test_a_damaged_npz_is_detected(tmp_path, rng):
         ({"X": np.zeros((2, 3)).T, "y": np.zeros(3)}, BadShard, "by columns"),
     ],
 )
-def test_inconsistent_columns_raise_a_named_error(tmp_path, arrays, error, words):
+def test_inconsistent_columns_raise_a_named_error(tmp_path, arrays, error, message):
     np.savez(tmp_path / "a.npz", **arrays)
-    with pytest.raises(error, match=words):
+    with pytest.raises(error, match=message):
         read(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize(
-    ("column", "words"),
+    ("column", "message"),
     [
         ([[1.0], [2.0, 3.0]], "between 1 and 2"),
         ([[1.0], None], "missing"),
@@ -87,10 +87,10 @@ def test_inconsistent_columns_raise_a_named_error(tmp_path, arrays, error, words
         ([1.0, 2.0], "not vectors"),
     ],
 )
-def test_columns_that_are_not_vectors_raise_a_named_error(tmp_path, column, words):
+def test_columns_that_are_not_vectors_raise_a_named_error(tmp_path, column, message):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
     parquet.write_table(pyarrow.table({"X": column, "y": [0, 1]}), tmp_path / "a.parquet")
-    with pytest.raises((WrongKind, WrongShape), match=words):
+    with pytest.raises((WrongKind, WrongShape), match=message):
         read(tmp_path / "a.parquet")

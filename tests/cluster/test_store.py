@@ -123,8 +123,8 @@ def test_a_damaged_part_is_removed_and_recomputed(reference, shards, checkpoint)
 
 
 @pytest.mark.parametrize("learner", [None, NearestClassMean(), StreamingLDA(shrinkage=0.9)])
-def test_a_part_with_another_learner_is_made_anew(reference, shards, checkpoint, learner):
-    """Its job, ledger and number of rows are right: the digest of a job can be copied."""
+def test_a_part_with_another_learner_is_recomputed(reference, shards, checkpoint, learner):
+    """Although its job, ledger and number of rows are right: the digest of a job can be copied."""
     finished = fit(StreamingLDA(), shards.paths, checkpoint=checkpoint)
     if learner is not None:
         learner.fit(shards.X, shards.y)
@@ -149,7 +149,7 @@ def test_a_model_does_not_merge_with_images_that_were_only_embedded():
 
 
 def test_a_late_task_of_a_cancelled_run_does_no_harm(reference, shards, tmp_path):
-    """It finishes parts that this run is about to make, and removes their inputs."""
+    """The late task makes parts that this run is about to make, and removes their inputs."""
     checkpoint = str(tmp_path / "checkpoint")
 
     def interrupt(progress):
@@ -221,6 +221,12 @@ def test_shards_are_unlearned_by_a_pattern_and_erased(reference, tmp_path, monke
     assert unlearn(trained, "theirs/*", checkpoint) == theirs.paths
     assert_equal_statistics(trained.learner, StreamingLDA().fit(ours.X, ours.y))
     assert len(CheckpointStore(checkpoint).names(SHARDS)) == 4
+
+
+def test_unlearning_nothing_changes_nothing(reference, shards, checkpoint):
+    model = fit(NearestClassMean(), shards.paths, checkpoint=checkpoint, keep_shards=True)
+    assert unlearn(model, [], checkpoint) == []
+    assert len(model.ledger) == len(shards.paths)
 
 
 def test_a_shard_that_was_not_kept_cannot_be_unlearned(reference, shards, checkpoint):

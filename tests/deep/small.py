@@ -13,7 +13,7 @@ SIZE = 12
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """With several threads, small work on a busy machine mostly waits for them."""
+    """One thread: on a busy machine, small work on several threads mostly waits for them."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -32,8 +32,8 @@ def embedder():
 def test_many_at_once_equals_one_by_one(embedder, stripes):
     pictures = stripes[0]
     together = embedder.embed(pictures)
-    alone = np.concatenate([embedder.embed([picture]) for picture in pictures])
-    assert np.allclose(together, alone, rtol=1e-4, atol=1e-5)
+    separate = np.concatenate([embedder.embed([picture]) for picture in pictures])
+    assert np.allclose(together, separate, rtol=1e-4, atol=1e-5)
 
 
 def test_file_gives_the_same_embedder(embedder, stripes, tmp_path):
@@ -58,12 +58,12 @@ def test_memory_taught_with_the_network_opens_with_its_onnx_file(embedder, strip
     with Memory(tmp_path / "memory", embedder=embedder) as memory:
         memory.teach_many([(p, f"kind {k}") for p, k in zip(pictures, labels, strict=True)])
     export_onnx(embedder, tmp_path / "network.onnx")
-    elsewhere = OnnxEmbedder(tmp_path / "network.onnx")
-    assert elsewhere.name == embedder.name
-    assert np.allclose(elsewhere.embed(pictures), embedder.embed(pictures), rtol=1e-3, atol=1e-4)
+    exported = OnnxEmbedder(tmp_path / "network.onnx")
+    assert exported.name == embedder.name
+    assert np.allclose(exported.embed(pictures), embedder.embed(pictures), rtol=1e-3, atol=1e-4)
     asked, truth = striped(10, seed=1)
     answers = []
-    for each in (embedder, elsewhere):
+    for each in (embedder, exported):
         with Memory(tmp_path / "memory", embedder=each, read_only=True) as memory:
             answers.append([memory.ask(picture)[0].name for picture in asked])
     assert answers[0] == answers[1]
@@ -76,14 +76,16 @@ def test_streaming_network_teaches_the_learner_the_networks_vectors(embedder, st
     deep = StreamingNetwork(embedder, StreamingLDA())
     for start in range(0, len(pictures), 7):
         deep.partial_fit(pictures[start : start + 7], labels[start : start + 7])
-    alone = StreamingLDA().fit(embedder.embed(pictures).astype(float), labels)
+    separate = StreamingLDA().fit(embedder.embed(pictures).astype(float), labels)
     asked = striped(10, seed=1)[0]
-    assert np.array_equal(deep.predict(asked), alone.predict(embedder.embed(asked).astype(float)))
+    assert np.array_equal(
+        deep.predict(asked), separate.predict(embedder.embed(asked).astype(float))
+    )
 
 
 @pytest.mark.parametrize("how", ["last block", "low rank"])
 def test_adapting_changes_the_vectors_and_not_the_given_network(embedder, how):
-    """Without held-out pictures the result is always used; the given network is unchanged."""
+    """Without held-out pictures the result is always used."""
     pictures, labels = striped(12, n_classes=4, seed=3)
     before = {key: value.clone() for key, value in embedder.network.state_dict().items()}
     recipe = quick(epochs=2, learning_rate=0.01)

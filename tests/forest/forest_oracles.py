@@ -57,7 +57,7 @@ def best_gain(cells, slots, weights, n_cells, smallest, fixed=None):
 
 
 class TreeView:
-    """A tree of a forest, read off its arrays one node at a time."""
+    """Reads a tree from its arrays, one node at a time."""
 
     def __init__(self, forest, number=0, grove=0):
         self.examples = forest.groves_[grove].examples
@@ -150,26 +150,26 @@ def naive_probabilities(forest, X):
 
 
 def require_consistent(forest):
-    """Every stored example is in the one leaf that the tree sends it to, and lists are intact."""
+    """Require that every stored example is in the leaf the tree sends it to, and only there."""
     for index, grove in enumerate(forest.groves_):
         for number, tree in enumerate(grove.trees):
             view = TreeView(forest, number, index)
-            placed = []
+            found = []
             for node in view.nodes():
                 for child in view.children(node):
                     assert tree.nodes["parent"][child] == node
                 if not view.is_leaf(node):
                     continue
                 rows = view.leaf_rows(node)
-                placed += rows
+                found += rows
                 for row in rows:
                     assert tree.links["leaf"][row] == node
                     assert view.leaf_of(view.X[row]) == node
-            assert sorted(placed) == grove.examples.stored.tolist()
+            assert sorted(found) == grove.examples.stored.tolist()
 
 
 def require_centroids_are_means(view: TreeView) -> None:
-    """Every split's centroids are the class means of the examples below it."""
+    """Require that centroids are the class means of the examples below their node."""
     for node in view.nodes():
         if view.is_leaf(node):
             continue

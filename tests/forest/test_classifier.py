@@ -1,4 +1,4 @@
-"""Bad input, edges, threads and the contract."""
+"""Forests: bad input, edge cases, threads and the contract."""
 
 import threading
 import warnings
@@ -19,8 +19,8 @@ LEARNERS = (NCMForest, SVMForest)
 UPDATES = ["uls", "igt", "rtst", "rust", "auto"]
 
 
-def small(learner, **words):
-    return learner(n_estimators=5, random_state=0, **words)
+def small(learner, **parameters):
+    return learner(n_estimators=5, random_state=0, **parameters)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -59,7 +59,7 @@ def test_constant_features_do_not_matter(rng, learner):
     assert np.mean(forest.predict(constant) == y) > 0.9
 
 
-def test_more_classes_at_a_node_than_partitions_are_tried(rng):
+def test_a_node_with_more_partitions_than_candidates(rng):
     y = np.repeat(np.arange(90), 6)
     X = 4.0 * rng.standard_normal((90, 8))[y] + rng.standard_normal((len(y), 8))
     forest = small(NCMForest, class_subset=1.0, n_candidates=50).fit(X, y)
@@ -94,7 +94,7 @@ def test_huge_values_stay_finite(rng, learner):
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("parameters", "complaint"),
     [
         ({"n_estimators": 0}, "n_estimators must be an integer from 1 to"),
         ({"n_estimators": 2.5}, "n_estimators must be an integer"),
@@ -109,15 +109,17 @@ def test_huge_values_stay_finite(rng, learner):
         ({"class_subset": 0.0}, "class_subset must be"),
     ],
 )
-def test_bad_parameters_raise_a_named_error(words, complaint):
+def test_bad_parameters_raise_a_named_error(parameters, complaint):
     with pytest.raises(InvalidParameter, match=complaint):
-        NCMForest(**words).fit([[0.0], [1.0]], [0, 1])
+        NCMForest(**parameters).fit([[0.0], [1.0]], [0, 1])
 
 
-@pytest.mark.parametrize("words", [{"epochs": 0}, {"regularization": 0}, {"regularization": -1}])
-def test_bad_parameters_of_svm_forests_raise_a_named_error(words):
-    with pytest.raises(InvalidParameter, match=next(iter(words))):
-        SVMForest(**words).fit([[0.0], [1.0]], [0, 1])
+@pytest.mark.parametrize(
+    "parameters", [{"epochs": 0}, {"regularization": 0}, {"regularization": -1}]
+)
+def test_bad_parameters_of_svm_forests_raise_a_named_error(parameters):
+    with pytest.raises(InvalidParameter, match=next(iter(parameters))):
+        SVMForest(**parameters).fit([[0.0], [1.0]], [0, 1])
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -170,6 +172,6 @@ def test_memory_is_bounded_only_with_a_budget():
     assert Promise.BOUNDED_MEMORY in NCMForest(n_exemplars=5).promises
 
 
-def test_the_typed_words_are_those_accepted():
+def test_the_typed_literals_are_the_accepted_values():
     assert [way.name.lower() for way in Update] == list(get_args(UpdateWord))
     assert [way.name.lower() for way in NodeSampling] == list(get_args(NodeSamplingWord))

@@ -21,30 +21,30 @@ def stream(rng, n_classes=8, per_class=20, n_features=5):
     return centres[y] + rng.standard_normal((len(y), n_features)), y
 
 
-def small(learner, **words):
-    return learner(n_estimators=5, random_state=0, **words)
+def small(learner, **parameters):
+    return learner(n_estimators=5, random_state=0, **parameters)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("update", ["uls", "igt", "rtst", "rust"])
-@pytest.mark.parametrize("memory", [1, 7])
-def test_a_budget_is_kept_and_the_forest_still_works(rng, learner, update, memory):
+@pytest.mark.parametrize("budget", [1, 7])
+def test_a_budget_is_kept_and_the_forest_still_works(rng, learner, update, budget):
     X, y = stream(rng)
-    forest = small(learner, n_exemplars=memory, update=update)
+    forest = small(learner, n_exemplars=budget, update=update)
     for part in np.array_split(np.arange(8), 4):
         forest.partial_fit(*(a[np.isin(y, part)] for a in (X, y)))
     examples = forest.groves_[0].examples
     counts = np.bincount(examples.slot[examples.stored])
-    np.testing.assert_array_equal(counts, memory)
+    np.testing.assert_array_equal(counts, budget)
     np.testing.assert_array_equal(examples.seen, 20)
     require_consistent(forest)
     np.testing.assert_allclose(forest.predict_proba(X), naive_probabilities(forest, X))
-    if memory == 7 and update != "uls":
+    if budget == 7 and update != "uls":
         assert np.mean(forest.predict(X) == y) > 0.8
 
 
 def test_with_a_budget_a_class_keeps_its_share(rng):
-    """40 examples of one class and 10 of another at the same place, five of each stored."""
+    """40 examples of one class and 10 of another at the same point, five of each stored."""
     X = np.zeros((50, 3))
     y = np.repeat(["often", "seldom"], [40, 10])
     forest = small(NCMForest, n_exemplars=5).fit(X, y)
@@ -205,15 +205,14 @@ def test_a_loaded_forest_can_use_rows_that_were_freed(rng, tmp_path):
         st.tuples(st.sampled_from(["teach", "forget", "drop"]), st.integers(0, 5)), max_size=8
     ),
     update=st.sampled_from(["uls", "igt", "rtst", "rust"]),
-    memory=st.sampled_from([None, 3]),
+    budget=st.sampled_from([None, 3]),
     svm=st.booleans(),
 )
-def test_forests_stay_consistent_through_any_sequence_of_operations(steps, update, memory, svm):
-    """Teach, forget examples and drop classes in any order: all arrays stay consistent."""
+def test_forests_stay_consistent_through_any_sequence_of_operations(steps, update, budget, svm):
     rng = np.random.default_rng(0)
     X, y = stream(rng, n_classes=6, per_class=8)
     forest = (SVMForest if svm else NCMForest)(
-        n_estimators=2, update=update, n_exemplars=memory, update_fraction=0.5, random_state=0
+        n_estimators=2, update=update, n_exemplars=budget, update_fraction=0.5, random_state=0
     ).fit(X[y == 0], y[y == 0])
     held = {0: 1}
     for action, label in steps:
@@ -224,7 +223,7 @@ def test_forests_stay_consistent_through_any_sequence_of_operations(steps, updat
         elif action == "drop" and label in held and len(held) > 1:
             forest.forget_class(label)
             del held[label]
-        elif action == "forget" and label in held and len(held) > 1 and memory is None:
+        elif action == "forget" and label in held and len(held) > 1 and budget is None:
             forest.forget(X[mine], y[mine])
             held[label] -= 1
             held = {k: n for k, n in held.items() if n}
@@ -239,9 +238,8 @@ def test_forests_stay_consistent_through_any_sequence_of_operations(steps, updat
 def test_a_copy_shares_nothing(rng):
     X, y = stream(rng)
     forest = small(NCMForest).fit(X[y < 4], y[y < 4])
-    twin = copy.deepcopy(forest)
+    copied = copy.deepcopy(forest)
     before = forest.predict_proba(X)
-    twin.partial_fit(X[y >= 4], y[y >= 4])
-    forest_later = forest.predict_proba(X)
-    np.testing.assert_array_equal(before, forest_later)
+    copied.partial_fit(X[y >= 4], y[y >= 4])
+    np.testing.assert_array_equal(before, forest.predict_proba(X))
     require_consistent(forest)

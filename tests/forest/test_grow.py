@@ -42,8 +42,8 @@ def test_every_example_is_in_the_leaf_the_tree_routes_it_to(rng, forest):
 def test_probabilities_are_averaged_leaf_distributions(rng, forest):
     X, y = blobs(rng)
     forest.fit(X, y)
-    asked = X + 0.1 * rng.standard_normal(X.shape)
-    np.testing.assert_allclose(forest.predict_proba(asked), naive_probabilities(forest, asked))
+    X_new = X + 0.1 * rng.standard_normal(X.shape)
+    np.testing.assert_allclose(forest.predict_proba(X_new), naive_probabilities(forest, X_new))
 
 
 @pytest.mark.parametrize("forest", FORESTS, ids=str)
@@ -140,13 +140,13 @@ def test_svm_reaches_the_objective_of_a_batch_solver(rng):
 
 def test_same_seed_same_forest_whatever_the_number_of_workers(rng):
     X, y = blobs(rng, n_classes=12)
-    asked = rng.standard_normal((50, X.shape[1]))
+    X_new = rng.standard_normal((50, X.shape[1]))
     for learner in (NCMForest, SVMForest):
         answers = []
         for workers in (1, 2, 4):
             forest = learner(n_estimators=6, min_samples=1, random_state=5, n_jobs=workers)
             forest.fit(X[y < 6], y[y < 6]).partial_fit(X[y >= 6], y[y >= 6])
-            answers.append(forest.predict_proba(asked))
+            answers.append(forest.predict_proba(X_new))
         np.testing.assert_array_equal(answers[0], answers[1])
         np.testing.assert_array_equal(answers[0], answers[2])
 

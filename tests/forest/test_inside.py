@@ -1,4 +1,4 @@
-"""Looking inside a tree."""
+"""The path of an example through a tree, against the tree's arrays."""
 
 from itertools import pairwise
 
@@ -49,10 +49,10 @@ def test_examples_are_the_nearest_of_the_cell_by_their_number(taught):
     view = TreeView(forest)
     whitened = forest.groves_[0].whitening(X).astype(float)
     centroids = view.centroids(0)
-    apart = np.linalg.norm(whitened[:, None] - centroids[None], axis=2)
-    for place, member in enumerate(root.members):
-        cell = np.flatnonzero(apart.argmin(axis=1) == place)
-        expected = cell[np.argsort(apart[cell, place])[:3]]
+    to_centroids = np.linalg.norm(whitened[:, None] - centroids[None], axis=2)
+    for index, member in enumerate(root.members):
+        cell = np.flatnonzero(to_centroids.argmin(axis=1) == index)
+        expected = cell[np.argsort(to_centroids[cell, index])[:3]]
         assert set(member.examples) == set(expected.tolist())
     assert root.members[root.nearest].distance == min(m.distance for m in root.members)
 

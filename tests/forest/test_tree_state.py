@@ -1,4 +1,4 @@
-"""Loading forests: the same forest, or a named error, never a wild pointer."""
+"""Loading forests: the same forest, or a named error, never memory out of bounds."""
 
 import re
 import subprocess
@@ -44,13 +44,13 @@ def restored(learner, changes):
 
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_the_same_forest_comes_back(learner):
-    forest, twin = forest_of(learner), restored(learner, {})
-    np.testing.assert_array_equal(forest.predict_proba(X), twin.predict_proba(X))
-    require_consistent(twin)
+    forest, loaded = forest_of(learner), restored(learner, {})
+    np.testing.assert_array_equal(forest.predict_proba(X), loaded.predict_proba(X))
+    require_consistent(loaded)
     new, label = X[:5] + 3.0, np.full(5, 99)
     forest.partial_fit(new, label)
-    twin.partial_fit(new, label)
-    np.testing.assert_array_equal(forest.predict_proba(X), twin.predict_proba(X))
+    loaded.partial_fit(new, label)
+    np.testing.assert_array_equal(forest.predict_proba(X), loaded.predict_proba(X))
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -221,8 +221,8 @@ fuzz()
 """
 
 
-def test_wrong_numbers_anywhere_are_refused_or_do_no_harm():
-    """In a process of its own: a wild pointer would take this one with it."""
+def test_altered_numbers_raise_a_named_error_or_give_valid_answers():
+    """In another process: a memory error would end this one."""
     found = subprocess.run(
         [sys.executable, "-c", FUZZ], capture_output=True, text=True, check=False, timeout=1800
     )

@@ -32,9 +32,9 @@ def stream(rng, n_classes=16, per_class=12, n_features=6):
     return centres[y] + rng.standard_normal((len(y), n_features)), y
 
 
-def taught(learner, X, y, n_first=6, **words):
-    """Taught some classes at first, and later the rest in two batches."""
-    forest = learner(n_estimators=4, random_state=1, **{"min_samples": 2, **words})
+def taught(learner, X, y, n_first=6, **parameters):
+    """A forest after its first classes, and after two more batches with the others."""
+    forest = learner(n_estimators=4, random_state=1, **{"min_samples": 2, **parameters})
     forest.fit(X[y < n_first], y[y < n_first])
     before = copy.deepcopy(forest)
     for classes in np.array_split(np.arange(n_first, y.max() + 1), 2):
@@ -43,7 +43,7 @@ def taught(learner, X, y, n_first=6, **words):
 
 
 def splits_of(view):
-    """Node → what its splitting function is, of every splitting node."""
+    """The members and sides of every splitting node, by node."""
     return {
         node: (view.members(node)[0].tolist(), view.members(node)[1].tolist())
         for node in view.nodes()
@@ -142,7 +142,7 @@ def test_rust_adds_centroids_of_new_classes_and_keeps_the_others(rng):
 
 
 def test_the_reservoir_selects_every_class_equally_often(rng):
-    """One class after another: at the end each of ten is a centroid of the root equally often."""
+    """A class that comes last is a centroid of the root as often as any other."""
     n_trees = 400
     y = np.repeat(np.arange(10), 12)
     X = 3.0 * rng.standard_normal((10, 4))[y] + 2.0 * rng.standard_normal((len(y), 4))
@@ -205,8 +205,8 @@ def test_sampled_nodes_are_distinct_and_parents_come_first(rng):
     settings = forest._settings(16, view.examples.seen)
     drawn = drawn_nodes(view.tree, view.examples.rows(), 10, settings).tolist()
     assert len(set(drawn)) == 10
-    for place, node in enumerate(drawn):
-        assert not set(drawn[:place]) & set(list(view.nodes(node))[1:])
+    for index, node in enumerate(drawn):
+        assert not set(drawn[:index]) & set(list(view.nodes(node))[1:])
 
 
 def test_gain_equals_its_definition(rng):
@@ -245,7 +245,7 @@ def test_more_examples_of_known_classes_refine_the_forest(rng):
             assert (forest.n_nodes_.sum() > before) == (update != "uls")
 
 
-def test_memory_of_cut_subtrees_is_given_back(rng):
+def test_memory_of_cut_subtrees_is_reused(rng):
     X, y = stream(rng, n_classes=40)
     forest = NCMForest(n_estimators=1, update="rtst", update_fraction=0.5, random_state=0)
     forest.fit(X[y < 4], y[y < 4])
@@ -254,7 +254,7 @@ def test_memory_of_cut_subtrees_is_given_back(rng):
     view = TreeView(forest)
     nodes = list(view.nodes())
     live = sum(view.tree.nodes["size"][n] for n in nodes if not view.is_leaf(n))
-    # What the last batch cut is thrown away by the next that needs the room.
+    # Space of cut nodes is reclaimed when the capacity is needed, so some may remain.
     used = view.tree.used[0]
     assert used["nodes"] <= 3 * len(nodes)
     assert used["vectors"] <= used["members"] <= 3 * live
@@ -267,14 +267,14 @@ def test_unused_vectors_are_dropped_when_capacity_grows(rng, learner):
     X, y = stream(rng)
     grown = learner(n_estimators=1, min_samples=2, random_state=1).fit(X, y).groves_[0].trees[0]
     tree = own_copy(grown, len(y))
-    used, room = tree.used["vectors"][0], len(tree.vectors)
+    used, capacity = tree.used["vectors"][0], len(tree.vectors)
     collapse(tree, int(tree.nodes["left"][0]))
     kept = {int(node): tree.vectors_of(node).copy() for node in subtree(tree, 0)}
-    roomy = with_room(tree, 0, 0, room + 1)
-    assert roomy.used["vectors"][0] == sum(map(len, kept.values())) < used
-    assert len(roomy.vectors) > room
+    larger = with_room(tree, 0, 0, capacity + 1)
+    assert larger.used["vectors"][0] == sum(map(len, kept.values())) < used
+    assert len(larger.vectors) > capacity
     for node, vectors in kept.items():
-        assert np.array_equal(roomy.vectors_of(node), vectors)
+        assert np.array_equal(larger.vectors_of(node), vectors)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -288,13 +288,13 @@ def test_nodes_are_reused_within_the_existing_capacity(rng, learner):
     for label in range(8, 30):
         forest.forget_class(label)
     for label in range(30, 40):
-        twin = copy.deepcopy(forest)  # without any room
-        for learning in (forest, twin):
+        compact = copy.deepcopy(forest)  # without spare capacity
+        for learning in (forest, compact):
             learning.partial_fit(X[y == label], y[y == label])
             for tree in learning.groves_[0].trees:
                 assert tree.used["members"][0] <= len(tree.members)
                 assert tree.used["vectors"][0] <= len(tree.vectors)
-        assert np.array_equal(forest.predict_proba(X), twin.predict_proba(X))
+        assert np.array_equal(forest.predict_proba(X), compact.predict_proba(X))
     require_consistent(forest)
 
 

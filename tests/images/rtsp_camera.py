@@ -13,8 +13,8 @@ from threading import Event, Thread
 
 import numpy as np
 
-PACKET = 188
-TOGETHER = 7
+PACKET_BYTES = 188
+PACKETS_PER_MESSAGE = 7
 
 
 def transport_stream(frames: list[np.ndarray], rate: int) -> bytes:
@@ -58,11 +58,11 @@ class _Session(socketserver.StreamRequestHandler):
             more = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\nSession: 1\r\n"
         elif method == "PLAY":
             more = "Session: 1\r\n"
-        said = f"RTSP/1.0 200 OK\r\nCSeq: {number}\r\n{more}\r\n{body}"
-        self.wfile.write(said.encode())
+        response = f"RTSP/1.0 200 OK\r\nCSeq: {number}\r\n{more}\r\n{body}"
+        self.wfile.write(response.encode())
 
     def play(self) -> None:
-        data, step = self.server.data, PACKET * TOGETHER
+        data, step = self.server.data, PACKET_BYTES * PACKETS_PER_MESSAGE
         for count, start in enumerate(range(0, len(data), step)):
             payload = data[start : start + step]
             header = struct.pack(">BBHII", 0x80, 33, count & 0xFFFF, 9000 * count // 10, 1)
@@ -74,7 +74,7 @@ class _Session(socketserver.StreamRequestHandler):
 
 @contextmanager
 def rtsp_camera(data: bytes, *, goes_silent: bool = False) -> Iterator[int]:
-    """Its port. After the last packet it disconnects, or stays connected and silent."""
+    """A camera's port. After the last packet it disconnects, or stays connected and silent."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Session) as server:
         server.daemon_threads = True
         server.data = data

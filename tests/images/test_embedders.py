@@ -1,5 +1,6 @@
 """Embedders: vectors do not depend on the batch or on threads."""
 
+import copy
 import hashlib
 import json
 import sys
@@ -38,7 +39,7 @@ from everlearn.images.embedders import (
 from everlearn.images.torch_embedder import TorchEmbedder
 from everlearn.memory.export.onnx_classifier import linear_head_model
 
-# The preprocessing of the included network, which its file does not state.
+# The preprocessing of the included network, which its file does not specify.
 SCALED = {"mean": 127.0, "scale": 128.0}
 
 
@@ -49,8 +50,8 @@ def lite0():
 
 @pytest.fixture(scope="module")
 def pictures():
-    turned = (photograph(side).rotate(angle) for side, angle in ((200, 0), (260, 30), (90, 70)))
-    return [np.asarray(picture) for picture in turned]
+    rotated = (photograph(side).rotate(angle) for side, angle in ((200, 0), (260, 30), (90, 70)))
+    return [np.asarray(picture) for picture in rotated]
 
 
 @pytest.mark.parametrize("precision", SHIPPED)
@@ -89,8 +90,8 @@ def session_features(model, batch, *, saturating):
 def test_int8_does_not_depend_on_the_processor(name, side, layers, rng):
     """Without VNNI, products are added in pairs with saturation; no pair can reach it.
 
-    Shown twice: by the weights of the file, and by running both kernels on extreme pictures. On a
-    processor with VNNI both are the same kernel, and the first part alone says something.
+    Checked on the weights of the file, and by running both kernels on extreme pictures. On a
+    processor with VNNI both are the same kernel, so only the first check means something.
     """
     onnx = pytest.importorskip("onnx")
     data = network_file(name)[0].read_bytes()
@@ -128,7 +129,7 @@ def test_int8_vectors_point_where_those_of_float32_do(lite0, pictures):
 @pytest.mark.parametrize(
     ("mean", "scale"), [(127.0, 128.0), ((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))]
 )
-def test_pixels_are_scaled_to_the_bit_as_the_formula_says(mean, scale, pictures):
+def test_pixel_scaling_equals_the_formula_bit_by_bit(mean, scale, pictures):
     embedder = OnnxEmbedder(WEIGHTS / "efficientnet_lite0.onnx", crop=1.0, mean=mean, scale=scale)
     square = centre_crop(as_picture(pictures[0]), 224, 1.0)
     pixels = np.asarray(square).astype(np.float32)
@@ -140,10 +141,10 @@ def test_mirror_is_the_mean_of_a_picture_and_its_mirror_image(lite0, pictures):
     both = EfficientNetLite0(precision="float32", mirror=True)
     assert both.name != lite0.name
     picture = np.asarray(centre_crop(as_picture(pictures[0]), 224, 1.0))
-    turned = np.ascontiguousarray(picture[:, ::-1])
+    mirrored_picture = np.ascontiguousarray(picture[:, ::-1])
     plain = OnnxEmbedder(WEIGHTS / "efficientnet_lite0.onnx", crop=1.0, **SCALED)
     mirrored = OnnxEmbedder(WEIGHTS / "efficientnet_lite0.onnx", crop=1.0, mirror=True, **SCALED)
-    expected = plain.embed([picture, turned]).mean(axis=0)
+    expected = plain.embed([picture, mirrored_picture]).mean(axis=0)
     assert np.allclose(mirrored.embed([picture])[0], expected, rtol=1e-4, atol=1e-4)
 
 
@@ -175,16 +176,16 @@ def test_network_equals_torch(number, pictures):
     reference = TorchEmbedder(module, name="reference", size=ours.size, mean=127.0, scale=128.0)
     theirs = reference.embed(pictures)
     difference = np.linalg.norm(ours.embed(pictures) - theirs, axis=1)
-    # What storing weights in float16 costs; the same graph in float32 agrees to 2e-6.
+    # Weights are stored in float16; the same graph in float32 agrees to 2e-6.
     assert (difference / np.linalg.norm(theirs, axis=1)).max() < 0.02
 
 
 def test_a_vector_does_not_depend_on_its_batch_or_on_threads(lite0, pictures):
     together = lite0.embed(pictures)
-    alone = np.concatenate([lite0.embed([picture]) for picture in pictures])
+    separate = np.concatenate([lite0.embed([picture]) for picture in pictures])
     two_threads = EfficientNetLite0(precision="float32", threads=2).embed(pictures)
     assert together.dtype == np.float32
-    assert np.array_equal(together, alone)
+    assert np.array_equal(together, separate)
     assert np.array_equal(together, two_threads)
 
 
@@ -213,6 +214,8 @@ def test_models_that_do_not_take_pictures_are_refused(tmp_path):
         OnnxEmbedder(weights, size=100)
     with pytest.raises(InvalidParameter, match="crop"):
         OnnxEmbedder(weights, crop=0.0, **SCALED)
+    with pytest.raises(InvalidParameter, match="scale of 0"):
+        OnnxEmbedder(weights, mean=0.0, scale=(1.0, 0.0, 1.0))
 
 
 def test_pixels_are_means_of_blocks(rng):
@@ -294,12 +297,12 @@ def test_the_same_pixels_have_the_same_digest(pictures):
     embedder = Pixels(size=4)
     first, again = (embed_picture(embedder, pictures[0].copy()) for _ in range(2))
     assert first.digest == again.digest
-    turned = np.ascontiguousarray(pictures[0].transpose(1, 0, 2))
-    assert embed_picture(embedder, turned).digest != first.digest
+    transposed = np.ascontiguousarray(pictures[0].transpose(1, 0, 2))
+    assert embed_picture(embedder, transposed).digest != first.digest
 
 
-def test_weights_that_cannot_be_fetched_are_refused_at_once(monkeypatch):
-    """Without a network the hub would be tried for most of a minute."""
+def test_missing_weights_without_a_network_fail_at_once(monkeypatch):
+    """Otherwise huggingface_hub would retry for most of a minute."""
     hub = types.ModuleType("huggingface_hub")
     hub.constants = types.SimpleNamespace(HF_HUB_OFFLINE=False)
     timm = types.ModuleType("timm")
@@ -331,3 +334,16 @@ def test_torch_module_of_any_kind(pictures):
     expected = module(batch).mean((2, 3)).detach().numpy()
     assert np.allclose(vectors, expected, atol=1e-5)
     assert TorchEmbedder(torch.nn.Conv2d(3, 5, 7, stride=3), size=64).name != embedder.name
+
+
+def test_torch_module_in_bfloat16(pictures):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Conv2d(3, 5, 7, stride=3).to(torch.bfloat16)
+    embedder = TorchEmbedder(module, size=64)
+    exact = copy.deepcopy(module).float()
+    ours, theirs = embedder.embed(pictures), TorchEmbedder(exact, size=64).embed(pictures)
+    # bfloat16 has eight bits, so a number is rounded by up to 0.4 %.
+    assert np.allclose(ours, theirs, rtol=0.02, atol=0.02)
+    with torch.no_grad():
+        module.bias[0] += 1.0
+    assert TorchEmbedder(module, size=64).name != embedder.name

@@ -35,18 +35,18 @@ from everlearn.streams.sources import image_folder
 @pytest.fixture
 def photos(tmp_path):
     """Two class folders, one with a nested folder, and files that are not images."""
-    place = tmp_path / "photos"
+    folder = tmp_path / "photos"
     for name, angles in (("up", (0, 5, 10)), ("down", (180, 185, 190)), ("more/up", (2, 7))):
-        (place / name).mkdir(parents=True, exist_ok=True)
+        (folder / name).mkdir(parents=True, exist_ok=True)
         for angle in angles:
             data = saved(photograph(60).rotate(angle), "PNG")
-            (place / name / f"{angle}.png").write_bytes(data)
-    (place / "up" / "notes.txt").write_text("no image")
-    (place / "up" / ".hidden.png").write_bytes(b"")
-    (place / ".trash").mkdir()
-    (place / ".trash" / "old.png").write_bytes(b"")
-    (place / "loose.png").write_bytes(saved(photograph(60), "PNG"))
-    return place
+            (folder / name / f"{angle}.png").write_bytes(data)
+    (folder / "up" / "notes.txt").write_text("no image")
+    (folder / "up" / ".hidden.png").write_bytes(b"")
+    (folder / ".trash").mkdir()
+    (folder / ".trash" / "old.png").write_bytes(b"")
+    (folder / "loose.png").write_bytes(saved(photograph(60), "PNG"))
+    return folder
 
 
 def test_the_folder_of_an_image_is_its_name(photos):
@@ -70,13 +70,13 @@ def test_a_given_name_applies_to_all_images(photos):
 
 
 def test_every_skipped_file_is_counted_under_a_reason(photos, tmp_path):
-    """Everything below the folder is taken, or counted under a reason."""
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "linked.png").write_bytes(saved(photograph(60), "PNG"))
-    (photos / "linked").symlink_to(elsewhere)
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "linked.png").write_bytes(saved(photograph(60), "PNG"))
+    (photos / "linked").symlink_to(target)
     (photos / "up" / "back").symlink_to(photos)
     (photos / "up" / "gone.png").symlink_to(tmp_path / "nothing")
+    (photos / "up" / "itself").symlink_to("itself")
     (photos / "up" / "scan.tif").write_bytes(saved(photograph(60), "TIFF"))
     (photos / "up" / "clip.mp4").write_bytes(b"\0\0\0\x18ftypmp42")
     (photos / "up" / "IMG_0001").write_bytes(saved(photograph(61), "JPEG"))
@@ -94,7 +94,7 @@ def test_every_skipped_file_is_counted_under_a_reason(photos, tmp_path):
         HIDDEN: [".trash", ".hidden.png"],
         LOOSE: ["loose.png"],
         BAD_NAME: ["1.png"],
-        BAD_LINK: ["gone.png", "back"],
+        BAD_LINK: ["gone.png", "itself", "back"],
         NOT_READ: ["scan.tif"],
         VIDEO: ["clip.mp4"],
         NO_IMAGE: ["notes.txt"],
@@ -111,19 +111,19 @@ def test_every_skipped_file_is_counted_under_a_reason(photos, tmp_path):
 
 
 def test_an_image_has_the_name_of_the_folder_it_lies_in(tmp_path):
-    """Whichever parent folder is given, in every way to give one."""
+    """Whichever parent folder is given; for surveys, watches, shards and streams."""
     nest = tmp_path / "nest"
-    for place in ("2024/05/Cardinal", "2024/06/Cardinal", "2024/05/.cache", "2024/__MACOSX/Jay"):
-        (nest / place).mkdir(parents=True)
-        (nest / place / "1.png").write_bytes(saved(photograph(60), "PNG"))
+    for below in ("2024/05/Cardinal", "2024/06/Cardinal", "2024/05/.cache", "2024/__MACOSX/Jay"):
+        (nest / below).mkdir(parents=True)
+        (nest / below / "1.png").write_bytes(saved(photograph(60), "PNG"))
     for given in (nest, nest / "2024", nest / "2024" / "05", nest / "2024" / "05" / "Cardinal"):
         assert {name for _, name in survey([given]).files} == {"Cardinal"}
     found = survey([nest])
     assert found.nested == {"Cardinal": {"2024/05/Cardinal": 1, "2024/06/Cardinal": 1}}
     assert found.is_unusual
     watch = FolderWatch(nest)
-    watch.look()
-    assert watch.look() == found.files
+    watch.scan()
+    assert watch.scan() == found.files
     shards = listed(str(nest))
     pictures = {(Path(p.path), p.label) for shard in shards for p in shard.pictures}
     assert pictures == set(found.files)
@@ -134,10 +134,10 @@ def test_an_image_has_the_name_of_the_folder_it_lies_in(tmp_path):
 
 
 def test_a_folder_with_only_images_is_a_class(tmp_path, monkeypatch):
-    """As from ``teach photos/*``; a folder with images beside subfolders of images is not."""
-    for place in ("cat", "dog", ".mine"):
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "1.png").write_bytes(saved(photograph(60), "PNG"))
+    """As in ``teach photos/*``; a folder with images beside subfolders of images is not a class."""
+    for name in ("cat", "dog", ".mine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.png").write_bytes(saved(photograph(60), "PNG"))
     found = survey([tmp_path / "cat", tmp_path / "dog"])
     assert [name for _, name in found.files] == ["cat", "dog"]
     assert set(found.nested) == {"cat", "dog"}
@@ -161,7 +161,7 @@ def test_an_unreadable_folder_is_reported(photos, monkeypatch):
     assert {name for _, name in found.files} == {"up"}
 
 
-def test_unknown_with_the_right_first_guess_is_not_right(tmp_path, photos, monkeypatch):
+def test_unknown_counts_as_wrong_even_if_the_first_guess_is_right(tmp_path, photos, monkeypatch):
     answers = Answers([Answer("up", 0.9)], unknown=True, familiarity=0.0, threshold=1.0)
     with Memory(tmp_path / "memory", embedder=Pixels(size=8)) as memory:
         memory.teach_many(labelled_files([photos]))
@@ -187,21 +187,21 @@ def test_images_without_a_name_are_refused(photos, path, error, words):
 
 def test_watching_reports_each_complete_file_once(photos):
     watch = FolderWatch(photos)
-    assert watch.look() == []
-    assert len(watch.look()) == 8
-    assert watch.look() == []
+    assert watch.scan() == []
+    assert len(watch.scan()) == 8
+    assert watch.scan() == []
     growing = photos / "down" / "new.png"
     growing.write_bytes(b"first half")
-    assert watch.look() == []
+    assert watch.scan() == []
     growing.write_bytes(b"first half and second")
-    assert watch.look() == []
-    assert watch.look() == [(growing, "down")]
-    assert watch.look() == []
+    assert watch.scan() == []
+    assert watch.scan() == [(growing, "down")]
+    assert watch.scan() == []
     growing.unlink()
-    assert watch.look() == []
+    assert watch.scan() == []
     growing.write_bytes(b"another")
-    watch.look()
-    assert watch.look() == [(growing, "down")]
+    watch.scan()
+    assert watch.scan() == [(growing, "down")]
     with pytest.raises(CannotRead):
         FolderWatch(photos / "loose.png")
 
@@ -214,13 +214,13 @@ def test_evaluation_counts_by_hand(tmp_path, photos):
         memory.teach_many(files)
         # The same picture under another name: one of the two answers must be wrong.
         wrong = (photos / "up" / "0.png", "down")
-        strange = (photos / "loose.png", "never taught")
+        untaught = (photos / "loose.png", "never taught")
         broken = tmp_path / "broken.png"
         broken.write_bytes(b"")
         steps = []
         result = evaluate(
             memory,
-            [*files, wrong, strange, (broken, "up")],
+            [*files, wrong, untaught, (broken, "up")],
             progress=lambda: steps.append(1),
         )
         assert len(steps) == 11
@@ -228,8 +228,8 @@ def test_evaluation_counts_by_hand(tmp_path, photos):
         assert result.accuracy == pytest.approx(8 / 9)
         assert result.per_name() == {"down": (3, 4), "up": (5, 5)}
         assert result.mistakes() == [("down", "up", 1, (os.fspath(wrong[0]),))]
-        # The strange one is a copy of a picture that was taught, under a name that was not.
-        assert result.taught == [os.fspath(path) for path, _ in [*files, wrong, strange]]
+        # The untaught one is a copy of a picture that was taught under another name.
+        assert result.taught == [os.fspath(path) for path, _ in [*files, wrong, untaught]]
         assert result.n_unknown == 1
         assert [path for path, _ in result.unreadable] == [os.fspath(broken)]
         with pytest.raises(CannotWrite, match="plot"):
@@ -243,7 +243,7 @@ def test_evaluation_counts_by_hand(tmp_path, photos):
 
 
 def test_listed_files_get_the_same_names_as_surveyed_ones(tmp_path):
-    """The page and the command line follow the same rule."""
+    """The page lists remote files, the command line surveys folders."""
     starts = {
         "nest/2024/05/Cardinal/x.jpg": b"\xff\xd8\xff\xe0",
         "nest/Finch/y": b"\x89PNG\r\n\x1a\n" + bytes(20),

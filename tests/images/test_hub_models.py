@@ -21,7 +21,7 @@ def picture(rng):
 
 
 def prepared(picture):
-    """Pixels as every package here wants them, channels first."""
+    """Preprocessed pixels, channels first, the same for all packages here."""
     scaled = (picture / 255.0 - np.array(MEAN)) / np.array(DEVIATION)
     return torch.tensor(scaled.transpose(2, 0, 1)[None], dtype=torch.float32)
 
@@ -128,8 +128,8 @@ def test_half_precision_and_tokens(picture):
     assert embedder.n_features == 5
 
 
-def test_words_select_the_package(picture, monkeypatch):
-    """A package of the same name whose models are small."""
+def test_the_prefix_of_a_name_selects_the_package(picture, monkeypatch):
+    """With a fake timm whose models are small."""
     made = []
 
     def create_model(name, *, pretrained, num_classes):
@@ -143,7 +143,7 @@ def test_words_select_the_package(picture, monkeypatch):
     package = ModuleType("timm")
     package.create_model = create_model
     monkeypatch.setitem(sys.modules, "timm", package)
-    monkeypatch.setattr(hub_models, "without_waiting_for_a_network", _nothing)
+    monkeypatch.setattr(hub_models, "offline_if_unreachable", _nothing)
     embedder = embedder_for("timm:tiny")
     assert made == [("tiny", True, 0)]
     assert embedder.name.startswith("timm:tiny ")
@@ -166,7 +166,7 @@ def test_a_missing_package_is_named(hub, monkeypatch):
         embedder_for(f"{hub}:some-model")
 
 
-def test_unknown_words_are_refused():
+def test_unknown_prefixes_are_refused():
     assert hub_models.hub_of("timm:") is None
     assert hub_models.hub_of("C:model.onnx") is None
     with pytest.raises(InvalidParameter, match="timm:NAME"):

@@ -1,4 +1,4 @@
-"""Preprocessing in an ONNX file is read, and missing preprocessing is asked for."""
+"""Preprocessing in an ONNX file is read; if it is missing, the error says what to give."""
 
 import json
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from everlearn.errors import InvalidParameter, NotAModel
-from everlearn.images.by_name import prepared_as
+from everlearn.images.by_name import matching_embedder
 from everlearn.images.embedders import OnnxEmbedder, as_picture
 
 onnx = pytest.importorskip("onnx")
@@ -32,18 +32,18 @@ def write(path, nodes, shape, outputs, *, kind=FLOAT, name="pixels", metadata=No
     return path
 
 
-def first(path, **more):
-    """A model that gives the mean of each channel, channels first."""
+def channels_first(path, **more):
+    """A model that returns the mean of each channel."""
     nodes = [helper.make_node("ReduceMean", ["pixels"], ["v"], axes=[2, 3], keepdims=0)]
     return write(path, nodes, ["n", 3, 8, 8], [("v", ["n", 3])], **more)
 
 
-def last(path, **more):
+def channels_last(path, **more):
     nodes = [helper.make_node("ReduceMean", ["pixels"], ["v"], axes=[1, 2], keepdims=0)]
     return write(path, nodes, ["n", 8, 8, 3], [("v", ["n", 3])], **more)
 
 
-@pytest.mark.parametrize("layout", [first, last])
+@pytest.mark.parametrize("layout", [channels_first, channels_last])
 def test_name_size_and_layout_are_read_from_the_file(tmp_path, picture, layout):
     embedder = OnnxEmbedder(layout(tmp_path / "model.onnx"), crop=1.0, mean=10.0, scale=2.0)
     expected = (picture.mean(axis=(0, 1)) - 10.0) / 2.0
@@ -58,31 +58,35 @@ def test_name_size_and_layout_are_read_from_the_file(tmp_path, picture, layout):
     ],
 )
 def test_scaling_is_read_from_metadata(tmp_path, picture, metadata):
-    path = first(tmp_path / "model.onnx", metadata=metadata)
+    path = channels_first(tmp_path / "model.onnx", metadata=metadata)
     expected = (picture.mean(axis=(0, 1)) / 255 - [0.5, 0.25, 0.1]) / [0.2, 0.5, 0.4]
     assert np.allclose(OnnxEmbedder(path, crop=1.0).embed([picture])[0], expected, atol=1e-3)
 
 
 def test_scaling_and_crop_are_read_from_the_file_beside_it(tmp_path):
-    said = {
+    config = {
         "image_mean": [0.5, 0.5, 0.5],
         "image_std": [0.25, 0.25, 0.25],
         "do_center_crop": True,
         "size": {"shortest_edge": 256},
         "crop_size": {"height": 224, "width": 224},
     }
-    (tmp_path / "preprocessor_config.json").write_text(json.dumps(said))
-    embedder = OnnxEmbedder(first(tmp_path / "model.onnx"))
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(config))
+    embedder = OnnxEmbedder(channels_first(tmp_path / "model.onnx"))
     assert np.allclose(embedder.mean, 127.5)
     assert np.allclose(embedder.scale, 63.75)
     assert embedder.crop == 0.875
-    plain = said | {"do_normalize": False}
+    plain = config | {"do_normalize": False}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(plain))
     assert float(OnnxEmbedder(tmp_path / "model.onnx").scale) == pytest.approx(255.0)
+    invalid = plain | {"rescale_factor": 0}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(invalid))
+    with pytest.raises(NotAModel, match="preprocessing"):
+        OnnxEmbedder(tmp_path / "model.onnx")
 
 
-def test_missing_preprocessing_is_asked_for(tmp_path):
-    path = first(tmp_path / "model.onnx")
+def test_missing_preprocessing_raises_a_named_error(tmp_path):
+    path = channels_first(tmp_path / "model.onnx")
     with pytest.raises(InvalidParameter, match=r"give mean= \(--mean\)"):
         OnnxEmbedder(path)
     with pytest.raises(InvalidParameter, match=r"give scale= \(--scale\)"):
@@ -96,7 +100,7 @@ def test_missing_preprocessing_is_asked_for(tmp_path):
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "[1, 2]", "1e999", '"wide"', "[NaN, 1, 1]"])
 def test_invalid_metadata_raises_a_named_error(tmp_path, text):
-    path = first(tmp_path / "model.onnx", metadata={"mean": text, "std": "[1, 1, 1]"})
+    path = channels_first(tmp_path / "model.onnx", metadata={"mean": text, "std": "[1, 1, 1]"})
     with pytest.raises(NotAModel, match="preprocessing"):
         OnnxEmbedder(path)
 
@@ -114,7 +118,7 @@ def test_a_model_that_takes_bytes_scales_them_itself(tmp_path, picture):
 
 
 def test_a_vector_output_is_preferred_and_tokens_are_averaged(tmp_path, picture):
-    """As transformers give them: tokens first, then the vector of the picture."""
+    """As in models of transformers: tokens first, then the vector of the picture."""
     shape = helper.make_tensor("shape", TensorProto.INT64, [3], [0, 3, 64])
     tokens = [
         helper.make_node("Constant", [], ["shape"], value=shape),
@@ -129,11 +133,11 @@ def test_a_vector_output_is_preferred_and_tokens_are_averaged(tmp_path, picture)
         ["n", 3, 8, 8],
         [hidden, ("pooler_output", ["n", 3])],
     )
-    alone = write(tmp_path / "alone.onnx", tokens, ["n", 3, 8, 8], [hidden])
+    only_tokens = write(tmp_path / "tokens.onnx", tokens, ["n", 3, 8, 8], [hidden])
     scaled = {"crop": 1.0, "mean": 0.0, "scale": 1.0}
     got = OnnxEmbedder(both, **scaled).embed([picture])[0]
     assert np.allclose(got, picture.max(axis=(0, 1)))
-    got = OnnxEmbedder(alone, **scaled).embed([picture])[0]
+    got = OnnxEmbedder(only_tokens, **scaled).embed([picture])[0]
     assert np.allclose(got, picture.mean(axis=(0, 1)), atol=1e-3)
 
 
@@ -181,9 +185,9 @@ def test_a_model_of_pictures_and_text_works_unchanged(tmp_path, picture, kind, b
 
 def test_a_dynamic_size_is_read_from_the_file_beside_the_model(tmp_path):
     path = clip(tmp_path / "model.onnx")
-    said = {"size": {"shortest_edge": 20}, "crop_size": {"height": 16, "width": 16},
+    config = {"size": {"shortest_edge": 20}, "crop_size": {"height": 16, "width": 16},
             "do_center_crop": True, "image_mean": [0, 0, 0], "image_std": [1, 1, 1]}  # fmt: skip
-    (tmp_path / "preprocessor_config.json").write_text(json.dumps(said))
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(config))
     embedder = OnnxEmbedder(path)
     assert (embedder.size, embedder.crop) == (16, 0.8)
     assert OnnxEmbedder(path, size=8).size == 8
@@ -207,11 +211,11 @@ def test_tokens_are_pooled_as_requested(tmp_path, picture, tokens):
     expected = factor * picture.mean(axis=(0, 1)) / 255.0
     assert np.allclose(embedder.embed([picture])[0], expected, atol=1e-3)
     assert embedder.name.endswith(f" {tokens}")
-    assert prepared_as(embedder.name, path).name == embedder.name
+    assert matching_embedder(embedder.name, path).name == embedder.name
     with pytest.raises(InvalidParameter, match="'mean', 'first' or 'rest'"):
         OnnxEmbedder(path, mean=0.0, scale=1.0, tokens="last")
 
 
 def test_tokens_of_a_model_without_tokens(tmp_path):
     with pytest.raises(InvalidParameter, match="for models with outputs"):
-        OnnxEmbedder(first(tmp_path / "model.onnx"), mean=0.0, scale=1.0, tokens="first")
+        OnnxEmbedder(channels_first(tmp_path / "model.onnx"), mean=0.0, scale=1.0, tokens="first")

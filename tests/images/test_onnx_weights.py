@@ -1,4 +1,4 @@
-"""ONNX files whose weights are in a file beside them, as exporters of torch write them today."""
+"""ONNX files whose weights are in a file beside them, as torch exports large networks."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
 
 def network(seed=0):
-    """Pixels of 8 by 8 to five features, its weights in two tensors and a constant."""
+    """A network from 8 × 8 pixels to five features, with two tensors of weights and a constant."""
     rng = np.random.default_rng(seed)
     helper, numpy_helper = onnx.helper, onnx.numpy_helper
     W = rng.normal(size=(192, 5)).astype(np.float32)
@@ -62,8 +62,8 @@ def test_weights_are_read_beside_the_model_and_nowhere_else(tmp_path, monkeypatc
     path = written(tmp_path / "networks")
     (tmp_path / "whole.onnx").write_bytes(network().SerializeToString())
     expected = embedder(tmp_path / "whole.onnx").embed(pictures)
-    elsewhere = written(tmp_path / "elsewhere", seed=1).parent
-    monkeypatch.chdir(elsewhere)
+    other_folder = written(tmp_path / "other", seed=1).parent
+    monkeypatch.chdir(other_folder)
     assert np.array_equal(embedder(path).embed(pictures), expected)
 
 
@@ -81,7 +81,7 @@ def test_a_model_with_internal_weights_is_unchanged():
     assert with_weights(model, Path(__file__)) is model
 
 
-def test_joining_weights_equals_the_onnx_package(tmp_path):
+def test_loaded_weights_equal_those_of_the_onnx_package(tmp_path):
     path = written(tmp_path / "networks")
     ours = onnx.load_model_from_string(with_weights(path.read_bytes(), path))
     theirs = onnx.load(str(path))
@@ -132,7 +132,7 @@ def test_weights_are_limited(tmp_path, monkeypatch):
         with_weights(model, path)
 
 
-def test_weights_that_are_referred_to_again_and_again_are_limited_together(tmp_path, monkeypatch):
+def test_repeated_references_to_weights_count_towards_the_limit(tmp_path, monkeypatch):
     from everlearn.images import onnx_weights
 
     path = written(tmp_path / "networks")

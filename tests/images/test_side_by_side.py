@@ -16,9 +16,9 @@ from everlearn.images import (
     SideBySide,
 )
 from everlearn.images.batches import Embedded, embed_sources
-from everlearn.images.by_name import WORDS, embedder_called, embedder_for, prepared_as
+from everlearn.images.by_name import WORDS, bundled_embedder, embedder_for, matching_embedder
 from everlearn.images.embedders import Embedder, NetworkEmbedder, as_picture
-from everlearn.images.side_by_side import Together, joined, parts_in, taken_apart
+from everlearn.images.side_by_side import ConcatenatedEmbedder, join_parts, parts_in, split_parts
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def test_each_part_is_the_unit_vector_of_its_network(images, parts):
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0)
     start = 0
     for part in parts:
-        alone = part.embed(images)
-        expected = alone / np.linalg.norm(alone, axis=1, keepdims=True) / np.sqrt(3)
+        separate = part.embed(images)
+        expected = separate / np.linalg.norm(separate, axis=1, keepdims=True) / np.sqrt(3)
         assert np.allclose(vectors[:, start : start + part.n_features], expected, atol=1e-6)
         start += part.n_features
 
@@ -48,19 +48,19 @@ def test_a_combined_name_lists_its_networks(parts):
     assert parts_in(both.name) == [("pixels 4 grey", 16), ("pixels 3 colour", 27)]
     assert SideBySide(parts[1::-1]).name != both.name
     assert SideBySide([both, parts[2]]).name == SideBySide(parts).name
-    found = embedder_called(both.name)
+    found = bundled_embedder(both.name)
     assert isinstance(found, SideBySide)
     assert found.name == both.name
 
 
-def test_vectors_split_into_the_parts_they_were_joined_from(images, parts):
-    alone = {part.name: part.embed(images) for part in parts}
+def test_splitting_undoes_joining(images, parts):
+    separate = {part.name: part.embed(images) for part in parts}
     both = SideBySide(parts)
-    for name, rows in taken_apart(both.name, both.embed(images)).items():
-        lengths = np.linalg.norm(alone[name], axis=1, keepdims=True)
-        assert np.allclose(rows, alone[name] / lengths, atol=1e-6)
-    assert np.array_equal(joined(list(alone.values())), both.embed(images))
-    assert list(taken_apart("pixels 4 grey", alone["pixels 4 grey"])) == ["pixels 4 grey"]
+    for name, rows in split_parts(both.name, both.embed(images)).items():
+        lengths = np.linalg.norm(separate[name], axis=1, keepdims=True)
+        assert np.allclose(rows, separate[name] / lengths, atol=1e-6)
+    assert np.array_equal(join_parts(list(separate.values())), both.embed(images))
+    assert list(split_parts("pixels 4 grey", separate["pixels 4 grey"])) == ["pixels 4 grey"]
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ def test_vectors_split_into_the_parts_they_were_joined_from(images, parts):
 )
 def test_names_that_are_not_lists_of_networks(name):
     assert parts_in(name) == []
-    assert embedder_called(name) is None
+    assert bundled_embedder(name) is None
 
 
 def test_a_zero_vector_stays_zero():
-    assert np.array_equal(joined([np.zeros((1, 2), np.float32), np.ones((1, 1), np.float32)]),
+    assert np.array_equal(join_parts([np.zeros((1, 2), np.float32), np.ones((1, 1), np.float32)]),
                           np.array([[0.0, 0.0, np.sqrt(0.5)]], np.float32))  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def test_wrong_parts_are_refused(parts):
         SideBySide([Pixels(size=4), Pixels(size=4)])
 
 
-class Watched(Embedder):
+class Meeting(Embedder):
     """Waits until another instance runs at the same time; sequential runs never meet."""
 
     def __init__(self, name, barrier):
@@ -108,7 +108,7 @@ class Watched(Embedder):
 
 
 class Network(NetworkEmbedder):
-    """Gives what it is shown."""
+    """Returns its input."""
 
     def __init__(self, name, size, mean):
         super().__init__(size, 1.0, mean, (1.0, 2.0, 4.0))
@@ -121,7 +121,7 @@ class Network(NetworkEmbedder):
 def test_networks_run_at_the_same_time(images, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     barrier = threading.Barrier(2)
-    SideBySide([Watched("a", barrier), Watched("b", barrier)]).embed(images[:1])
+    SideBySide([Meeting("a", barrier), Meeting("b", barrier)]).embed(images[:1])
 
 
 def test_pictures_are_decoded_once_for_all_networks(tmp_path, images, parts, monkeypatch):
@@ -133,13 +133,13 @@ def test_pictures_are_decoded_once_for_all_networks(tmp_path, images, parts, mon
     for i, image in enumerate(images):
         files.append(tmp_path / f"{i}.png")
         Image.fromarray(image).save(files[-1])
-    opened, decode = [], batches.opened_picture
+    opened, decode = [], batches.open_picture
 
     def counted(*given, **named):
         opened.append(1)
         return decode(*given, **named)
 
-    monkeypatch.setattr(batches, "opened_picture", counted)
+    monkeypatch.setattr(batches, "open_picture", counted)
     found = list(embed_sources(SideBySide(parts), files))
     assert len(opened) == len(files)
     assert all(isinstance(one, Embedded) for one in found)
@@ -154,20 +154,20 @@ def test_networks_with_the_same_crop_share_it(images, monkeypatch):
         side_by_side, "centre_crop", lambda *given: made.append(given[1:]) or cut(*given)
     )
     networks = [Network("a", 8, 127.0), Network("b", 8, 0.0), Network("c", 12, 0.0)]
-    both = Together(networks)
+    both = ConcatenatedEmbedder(networks)
     made.clear()
     found = both.prepare(as_picture(images[0]))
     assert made == [(8, 1.0), (12, 1.0)]
-    alone = [network.prepare(as_picture(images[0])).ravel() for network in networks]
-    assert np.array_equal(found, np.concatenate(alone))
+    separate = [network.prepare(as_picture(images[0])).ravel() for network in networks]
+    assert np.array_equal(found, np.concatenate(separate))
 
 
 def test_combining_does_not_change_the_vectors(images, parts):
     expected = np.concatenate([part.embed(images) for part in parts], axis=1)
-    assert np.array_equal(Together(parts).embed(images), expected)
+    assert np.array_equal(ConcatenatedEmbedder(parts).embed(images), expected)
 
 
-def test_words_for_people():
+def test_names_of_the_command_line():
     assert {"basic", "fast", "balanced", "best"} <= set(WORDS)
     assert embedder_for("basic").name == EfficientNetLite0().name
     assert embedder_for("fast").name == EfficientNetLite0(precision="int8").name
@@ -175,7 +175,7 @@ def test_words_for_people():
     assert embedder_for("balanced").name == balanced.name
     joined_words = embedder_for("pixels-4+pixels-2")
     assert parts_in(joined_words.name) == [("pixels 4 grey", 16), ("pixels 2 grey", 4)]
-    assert prepared_as(joined_words.name, "pixels-4 + pixels-2").name == joined_words.name
+    assert matching_embedder(joined_words.name, "pixels-4 + pixels-2").name == joined_words.name
     with pytest.raises(InvalidParameter, match="2 networks"):
         embedder_for("pixels-4+pixels-2", size=7)
     with pytest.raises(InvalidParameter, match="'best'"):
@@ -190,15 +190,15 @@ def test_best_is_both_networks_on_the_whole_shorter_side(images, word, mirror):
         "efficientnet_lite2_int8",
         "pp_lcnetv2_base",
     ]
-    assert embedder_called(best.name).name == best.name
+    assert bundled_embedder(best.name).name == best.name
     first = best.embed(images[:1])[0, :1280]
-    alone = EfficientNetLite2(precision="int8", crop=1.0, mirror=mirror).embed(images[:1])[0]
-    assert np.allclose(first, alone / np.linalg.norm(alone) / np.sqrt(2), atol=1e-6)
+    separate = EfficientNetLite2(precision="int8", crop=1.0, mirror=mirror).embed(images[:1])[0]
+    assert np.allclose(first, separate / np.linalg.norm(separate) / np.sqrt(2), atol=1e-6)
 
 
 @pytest.mark.parametrize("word", ["best", "best-mirror", "best+pixels-4"])
-def test_a_memory_keeps_what_a_word_stood_for_when_it_was_taught(tmp_path, word, images):
-    """``best`` was EfficientNet-Lite0 beside PP-LCNetV2 once."""
+def test_a_memory_keeps_the_earlier_meaning_of_a_word(tmp_path, word, images):
+    """``best`` used to be EfficientNet-Lite0 beside PP-LCNetV2."""
     pytest.importorskip("everlearn_networks", reason="needs the distribution everlearn-networks")
     mirror = word == "best-mirror"
     parts = [EfficientNetLite0(crop=1.0, mirror=mirror), PPLCNetV2(crop=1.0, mirror=mirror)]
@@ -212,7 +212,7 @@ def test_a_memory_keeps_what_a_word_stood_for_when_it_was_taught(tmp_path, word,
         assert memory.embedder.name == embedder_for(word).name != former.name
 
 
-def test_a_memory_of_what_balanced_was_before_needs_no_other_package(tmp_path, images, monkeypatch):
+def test_the_earlier_balanced_network_needs_no_other_package(tmp_path, images, monkeypatch):
     with Memory(tmp_path, embedder=EfficientNetLite0()) as memory:
         memory.teach(images[0], "noise")
     monkeypatch.setitem(__import__("sys").modules, "everlearn_networks", None)

@@ -18,7 +18,7 @@ from everlearn.images import video
 from everlearn.images.batches import Embedded, Unreadable, embed_sources
 from everlearn.images.decode import Limits
 from everlearn.images.embedders import Pixels
-from everlearn.images.video import VideoFrame, frames, newest, read_frames
+from everlearn.images.video import VideoFrame, frames, latest_frames, read_frames
 from tests.images.rtsp_camera import rtsp_camera, transport_stream
 
 av = pytest.importorskip("av")
@@ -28,7 +28,7 @@ RATE, SECONDS, SIDE = 10, 4, 64
 
 @pytest.fixture(scope="module", params=["mp4", "mkv", "avi"])
 def clip(request, tmp_path_factory):
-    """Four seconds at ten frames a second that become brighter, so that a frame tells its time."""
+    """Four seconds at ten frames a second; the brightness of a frame tells its time."""
     path = tmp_path_factory.mktemp("clips") / f"clip.{request.param}"
     with av.open(str(path), "w") as container:
         stream = container.add_stream("mpeg4", rate=RATE)
@@ -60,7 +60,7 @@ def test_a_frame_is_embedded_and_identified_by_its_time(clip):
     assert len({found.digest for found in taken}) == 2
 
 
-def test_a_file_that_is_not_a_video_gives_one_error(clip, tmp_path):
+def test_a_file_that_is_not_a_video_yields_one_error(clip, tmp_path):
     text, playlist, cut = tmp_path / "text.mp4", tmp_path / "list.mp4", tmp_path / "cut.mp4"
     text.write_text("no video")
     playlist.write_text(f"#EXTM3U\n#EXTINF:1,\nfile://{clip}\n")
@@ -78,13 +78,13 @@ def test_a_file_that_is_not_a_video_gives_one_error(clip, tmp_path):
         assert path.name in str(found.error)
 
 
-def test_frames_have_the_limits_of_images(clip):
+def test_the_limits_of_images_apply_to_frames(clip):
     (only,) = frames(clip, 1.0, limits=Limits(pixels=SIDE * SIDE - 1))
     assert isinstance(only.error, ImageTooLarge)
 
 
 @pytest.mark.parametrize("every", [0.0, -1.0, float("nan"), float("inf")])
-def test_the_pause_between_frames_is_checked(clip, every):
+def test_the_interval_between_frames_is_checked(clip, every):
     with pytest.raises(InvalidParameter, match="more than 0"):
         list(frames(clip, every))
 
@@ -108,7 +108,7 @@ def test_an_rtsp_stream_gives_its_frames_and_reports_its_end():
     assert moments == sorted(set(moments))
     shown = [frame.opened().mean() for frame in taken]
     assert shown == sorted(shown)
-    # Who watches is told where from, not with which password.
+    # Addresses are shown without credentials.
     assert "secret" not in str(last.error)
     assert all("secret" not in frame.__fspath__() for frame in (*taken, last))
 
@@ -138,7 +138,7 @@ def test_a_slow_reader_gets_the_latest_frame():
             yield VideoFrame("camera", float(moment))
         produced.set()
 
-    seen = newest(camera())
+    seen = latest_frames(camera())
     assert next(seen).seconds == 0.0
     taken.set()
     produced.wait()
@@ -151,10 +151,10 @@ def test_an_error_in_the_reader_thread_is_raised():
         raise RuntimeError("unplugged")
 
     with pytest.raises(RuntimeError, match="unplugged"):
-        list(newest(camera()))
+        list(latest_frames(camera()))
 
 
-def test_an_unused_camera_is_closed():
+def test_closing_the_iterator_closes_the_camera():
     closed = Event()
 
     def camera():
@@ -164,20 +164,19 @@ def test_an_unused_camera_is_closed():
         finally:
             closed.set()
 
-    seen = newest(camera())
+    seen = latest_frames(camera())
     next(seen)
     seen.close()
     assert closed.wait(60)
 
 
-def test_after_a_gap_frames_keep_their_pace():
-    """After a gap frames come at the same pace as before."""
+def test_after_a_gap_frames_keep_their_interval():
     moments = [0.0, 0.1, 0.2, 5.0, 5.1, 5.2, 5.3, 5.4, 5.5]
-    stopped = [SimpleNamespace(width=2, height=2, time=at, rotation=0) for at in moments]
-    for frame in stopped:
+    decoded = [SimpleNamespace(width=2, height=2, time=at, rotation=0) for at in moments]
+    for frame in decoded:
         frame.to_ndarray = lambda format: np.zeros((2, 2, 3), dtype=np.uint8)
     source = SimpleNamespace(
-        streams=SimpleNamespace(video=[None]), decode=lambda stream: iter(stopped)
+        streams=SimpleNamespace(video=[None]), decode=lambda stream: iter(decoded)
     )
-    taken = [at for at, _ in video._taken(source, "camera", 0.2, Limits())]
+    taken = [at for at, _ in video._sampled(source, "camera", 0.2, Limits())]
     assert taken == [0.0, 0.2, 5.0, 5.2, 5.4]

@@ -7,7 +7,7 @@ from scipy.optimize import check_grad
 import everlearn
 from everlearn import NearestClassMean
 from everlearn.errors import NotForgettable, NotMergeable
-from everlearn.learners.learned_metric import _loss
+from everlearn.learners.learned_metric import _loss, learned_metric
 
 
 def noisy(rng, n_classes=6, per_class=20, n_noise=30):
@@ -37,6 +37,25 @@ def test_the_loss_is_the_one_of_the_definition(rng):
         W.ravel(),
     )
     assert error < 1e-5
+
+
+def test_it_tells_how_its_optimisation_ended(rng):
+    X, y = noisy(rng, n_classes=3, per_class=40, n_noise=4)
+    means = np.stack([X[y == k].mean(axis=0) for k in range(3)])
+    share = np.full(len(y), 1.0 / len(y))
+
+    cut, before, late = (
+        learned_metric(X, y, None, means, 5, most_steps=steps) for steps in (3, 2, 1000)
+    )
+    assert (cut.steps, cut.converged) == (3, False)
+    assert cut.loss == pytest.approx(naive_loss(cut.W, X, y, share, means))
+    assert cut.change == pytest.approx(before.loss - cut.loss)
+    assert late.converged
+    assert 3 < late.steps < 1000
+    # Its gradient is that of a minimum, and no further step would be taken.
+    gradient = _loss(late.W, X - X.mean(axis=0), y, share, means - X.mean(axis=0))[1]
+    assert np.abs(gradient).max() < 1e-3
+    assert late.loss < cut.loss
 
 
 def test_it_ignores_noisy_features(rng):

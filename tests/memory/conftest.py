@@ -20,23 +20,24 @@ def clusters(rng):
 
 
 def state_of(memory):
-    """Every number of the model, by name."""
+    """The state of a Memory's classifier, as :func:`numbers_of`."""
     return numbers_of(memory.classifier)
 
 
 def numbers_of(learner):
-    """Every number of a learner, those of the steps of a pipeline included, and its notes."""
+    """The arrays of a learner's state, and the rest of it; with those of a pipeline's steps."""
     arrays, notes = learner._state()
     numbers = {key: np.array(value) for key, value in arrays.items()}
     notes = dict(notes)
-    for place, step in enumerate(notes.pop("learners", [])):
+    for index, step in enumerate(notes.pop("learners", [])):
         inner, more = numbers_of(step)
-        numbers |= {f"{place}.{key}": value for key, value in inner.items()}
-        notes |= {f"{place}.{key}": value for key, value in more.items()}
+        numbers |= {f"{index}.{key}": value for key, value in inner.items()}
+        notes |= {f"{index}.{key}": value for key, value in more.items()}
     return numbers, notes
 
 
 def same_bits(one, other):
+    """Whether two states are equal in every bit."""
     (arrays, notes), (others, other_notes) = one, other
     return (
         notes == other_notes
@@ -45,7 +46,7 @@ def same_bits(one, other):
     )
 
 
-def seen(X):
-    """Vectors as the classifier of a new Memory sees them: signed roots, at length one."""
+def mapped(X):
+    """Vectors after the feature map of a new Memory's classifier: signed roots, at length one."""
     roots = np.sign(X) * np.sqrt(np.abs(np.asarray(X, dtype=np.float64)))
     return roots / np.linalg.norm(roots, axis=1, keepdims=True)

@@ -1,7 +1,7 @@
-"""Parts of pictures: taught, asked, found, and as exact as whole pictures.
+"""Parts of pictures are taught, asked and found, as exactly as whole pictures.
 
-Pictures are coloured squares on grey noise. The proposer is one that sees those squares and a few
-places beside them, so that nothing here needs a network.
+Pictures are coloured squares on grey noise. The proposer returns those squares and a few other
+boxes, so that these tests need no network.
 """
 
 import io
@@ -28,12 +28,12 @@ from everlearn.errors import (
 )
 from everlearn.images.embedders import Pixels
 from everlearn.memory.edits.unknowns import all_unknowns
-from everlearn.memory.model.background import OTHER, Background
+from everlearn.memory.model.background import MOST_OVERLAP, Background
 from everlearn.memory.storage.regions import proposals_of
 from everlearn.regions import region_embedder
 from everlearn.regions.boxes import Box, overlap
 from everlearn.regions.proposals import Proposals
-from everlearn.regions.region_embedder import Region, edges
+from everlearn.regions.region_embedder import Region, crop_edges
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (40, 50, 230)}
 SIDE = 120
@@ -54,7 +54,7 @@ def square(left: int, top: int) -> tuple[int, int, int, int]:
 
 
 class SquareProposer:
-    """Sees coloured squares, and always the same four other places."""
+    """Proposes coloured squares, and always the same four other boxes."""
 
     name = "squares"
     other = (
@@ -101,9 +101,9 @@ def memory(tmp_path):
 
 
 def find_weights(memory: Memory) -> np.ndarray:
-    """What things are told from background by, to the bit."""
+    """The weights that separate names from background."""
     calibrated = memory._answering.up_to_date()
-    return memory._finding._up_to_date(calibrated).weights.copy()
+    return memory._finding._current_head(calibrated).weights.copy()
 
 
 # Teaching and asking.
@@ -116,7 +116,7 @@ def test_the_vector_is_that_of_the_part(memory) -> None:
     assert taught.box == pytest.approx(np.array(square(20, 60)) / 120, abs=1e-6)
     # Independent: the part cut out of the pixels with its margin, made small by Pillow.
     image = Image.fromarray(picture)
-    part = image.resize((46, 46), Image.Resampling.BICUBIC, box=edges(image, taught.box))
+    part = image.resize((46, 46), Image.Resampling.BICUBIC, box=crop_edges(image, taught.box))
     expected = memory.embedder.run(memory.embedder.prepare(part)[None])[0]
     kept = memory._opened.journal.everything()[3][0]
     assert np.allclose(kept, expected, atol=0.02)
@@ -198,7 +198,7 @@ def test_a_picture_without_things_has_none(memory, monkeypatch) -> None:
     nothing = Proposals(np.zeros((0, 4)), np.zeros(0), np.zeros(0, dtype=np.intp))
     monkeypatch.setattr(SquareProposer, "propose", lambda self, picture: nothing)
     assert memory.find(scene(1)) == []
-    # Taught without anything beside it, and forgotten as exactly.
+    # A picture without proposals can be taught.
     memory.teach(scene(2, ("blue", 20, 60)), "blue", box=square(20, 60))
     assert memory.verify().ok
 
@@ -211,7 +211,7 @@ def test_a_vector_has_no_box(memory) -> None:
 # Finding.
 
 
-def test_things_are_found_named_and_told_from_background(memory) -> None:
+def test_things_are_found_named_and_separated_from_background(memory) -> None:
     for seed in range(3):
         memory.teach(scene(seed, ("red", 5 * seed, 60)), "red", box=square(5 * seed, 60))
         memory.teach(scene(9 + seed, ("blue", 70, 4 * seed)), "blue", box=square(70, 4 * seed))
@@ -259,9 +259,10 @@ def test_before_anything_is_taught_everything_is_unknown(memory) -> None:
 
 
 def test_the_number_of_boxes_is_limited(memory) -> None:
-    for most in (0, 10_000, -1):
-        with pytest.raises(InvalidInput):
+    for most in (0, 10_000, -1, 2.5, "3", None):
+        with pytest.raises(InvalidInput, match="most must be a number of boxes"):
             memory.find(scene(1), most=most)
+    assert len(memory.find(scene(1), most=np.int64(3))) <= 3
 
 
 def test_a_classifier_without_second_moments_raises_a_named_error(tmp_path) -> None:
@@ -285,7 +286,7 @@ def naive_background(memory: Memory) -> tuple[int, np.ndarray, np.ndarray]:
     rows = []
     for digest, taught in boxes.items():
         proposals = proposals_of(journal, digest)
-        other = overlap(proposals.boxes, np.array(taught)).max(axis=1) < OTHER
+        other = overlap(proposals.boxes, np.array(taught)).max(axis=1) < MOST_OVERLAP
         u = proposals.vectors[other].astype(float)
         u /= np.linalg.norm(u, axis=1, keepdims=True)
         u = np.sign(u) * np.sqrt(np.abs(u))
@@ -310,7 +311,7 @@ def test_background_is_every_proposal_that_was_not_taught(memory) -> None:
 
     before = check()
     memory.teach(picture, "blue", box=square(80, 80))
-    # The blue square is pointed at now, and the corner beside it overlaps nothing.
+    # The proposal of the blue square is no longer background.
     assert check() < before
     memory.undo()
     assert check() == before
@@ -353,7 +354,6 @@ def test_after_an_erase_statistics_equal_those_of_a_new_memory(steps, tmp_path_f
                 continue
         if not memory.names():
             return
-        # The same answers after a new start: nothing depends on when somebody asked.
         weights = find_weights(memory)
         left = [(t.name, t.source, t.box) for t in memory.teachings()]
         examples = [example for _, example in memory._opened.journal.examples()]
@@ -369,7 +369,7 @@ def test_after_an_erase_statistics_equal_those_of_a_new_memory(steps, tmp_path_f
             assert fresh.teach(example, name, also=True)
         assert [(t.name, t.source, t.box) for t in fresh.teachings()] == left
         assert np.array_equal(find_weights(fresh), erased)
-        # Before the erase the sums were the same but for rounding, in the order of other numbers.
+        # Before the erase the sums were equal up to rounding, with names in another order.
         assert np.allclose(
             np.sort(find_weights(fresh), axis=0), np.sort(weights, axis=0), atol=1e-9
         )
@@ -529,7 +529,7 @@ def test_boxes_that_were_altered_are_noticed(tmp_path, damage) -> None:
         pass
 
 
-# What is unknown and kept.
+# Kept unknown things.
 
 
 def kept(memory: Memory) -> list:
@@ -545,26 +545,26 @@ def test_unknown_things_are_kept_as_parts_and_named_with_their_boxes(tmp_path, m
     assert not kept(memory)
     for _ in range(2):
         memory.find(file, remember=True)
-    strange = kept(memory)
-    # Two things of one picture are two, and the same one is kept once.
-    assert {one.example.region.box for one in strange} == places
-    assert {one.example.source for one in strange} == {str(file)}
-    for one in strange:
+    unknown = kept(memory)
+    # Two things of one picture are kept, each once.
+    assert {one.example.region.box for one in unknown} == places
+    assert {one.example.source for one in unknown} == {str(file)}
+    for one in unknown:
         small = Image.open(io.BytesIO(memory.unknown_thumbnail(one.id)))
         seen = np.asarray(small, dtype=float).mean(axis=(0, 1))
         assert min(np.abs(seen - COLOURS[c]).max() for c in ("blue", "green")) < 12
-    (blue,) = [one for one in strange if one.example.region.box.left > 0.5]
+    (blue,) = [one for one in unknown if one.example.region.box.left > 0.5]
     assert memory.name_unknowns(blue.id, "blue") == 1
     (taught,) = memory.teachings("blue")
     assert (taught.box, taught.source) == (blue.example.region.box, str(file))
     assert memory.ask(scene(51, ("blue", 0, 0)), box=square(0, 0))[0].name == "blue"
-    # Forgetting for good takes what else was kept of the same picture.
+    # The erase also removes the other unknown thing of the same picture.
     memory.forget(name="blue", erase=True)
     assert not kept(memory)
     assert memory.verify().ok
 
 
-def test_unreferenced_pictures_leave_no_thumbnail(tmp_path) -> None:
+def test_without_kept_images_unknown_things_have_no_thumbnail(tmp_path) -> None:
     picture = scene(50, ("blue", 70, 10))
     with memory_in(tmp_path / "memory", keep_images="none") as memory:
         memory.teach(scene(1, ("red", 5, 60)), "red", box=square(5, 60))

@@ -1,4 +1,4 @@
-"""Following things over frames: tracks, events, views to teach, and the commands."""
+"""Following things over frames: tracks, events, views that can be taught, and the commands."""
 
 import json
 from contextlib import contextmanager, suppress
@@ -54,7 +54,7 @@ def test_things_keep_their_tracks_and_emit_one_event(memory) -> None:
 def test_a_track_is_taught_from_different_frames(memory) -> None:
     last = list(memory.follow([scene(71, ("green", 40, 40))] * 6))[-1]
     (thing,) = [t for t in last.things if t.box == pytest.approx((1 / 3, 1 / 3, 2 / 3, 2 / 3))]
-    # Six frames that are the same are one view.
+    # Six equal frames are one view.
     assert len(thing.views) == 1
     summary = memory.teach_many([(view, "green") for view in thing.views])
     assert summary.taught == 1
@@ -73,8 +73,8 @@ def test_motion_replaces_the_proposer(memory, monkeypatch) -> None:
 
 
 def test_bad_numbers_raise_a_named_error(memory, tmp_path) -> None:
-    for wrong in ({"most": 0}, {"patience": -1}):
-        with pytest.raises(InvalidInput):
+    for wrong in ({"most": 0}, {"most": None}, {"patience": -1}, {"patience": None}):
+        with pytest.raises(InvalidInput, match=next(iter(wrong))):
             memory.follow([], **wrong)
     with pytest.raises(EverlearnError):
         list(memory.follow(tmp_path / "missing.mp4"))
@@ -102,6 +102,20 @@ def test_a_truncated_video_gives_its_frames_and_then_an_error(memory, tmp_path) 
         pass
     assert 0 < seen < 12
     assert memory.verify().ok
+
+
+def test_views_of_a_video_are_forgotten_by_its_path(memory, tmp_path, monkeypatch) -> None:
+    pytest.importorskip("av", reason="videos are read by PyAV")
+    clip = tmp_path / "clip.mkv"
+    recorded(clip, [scene(71, ("green", 40, 40))] * 3)
+    monkeypatch.chdir(tmp_path)
+    for path in (clip, "clip.mkv"):
+        last = list(memory.follow(path, every=0.1))[-1]
+        views = [view for thing in last.things for view in thing.views]
+        assert memory.teach_many((view, "green") for view in views).taught > 0
+        sources = {one.source for one in memory.teachings("green")}
+        assert all(source.startswith(f"{clip}/") for source in sources)
+        assert memory.forget(source=str(clip)).names == {"green": len(views)}
 
 
 @contextmanager

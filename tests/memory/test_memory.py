@@ -36,7 +36,7 @@ from everlearn.errors import (
 from everlearn.images.embedders import Pixels
 from everlearn.memory.model.classifiers import default_classifier
 from everlearn.memory.model.head import unit
-from tests.memory.conftest import same_bits, seen, state_of
+from tests.memory.conftest import mapped, same_bits, state_of
 from tests.memory.oracles import PlainMemory
 
 
@@ -48,13 +48,13 @@ def test_it_answers_like_its_classifier_taught_directly(tmp_path, clusters):
     X, names = clusters()
     with Memory(tmp_path) as memory:
         memory.teach_many(zip(X, names, strict=True))
-        reference = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(seen(X), names)
+        reference = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(mapped(X), names)
         others = clusters()[0]
-        assert answers_of(memory, others) == reference.predict(seen(others)).tolist()
+        assert answers_of(memory, others) == reference.predict(mapped(others)).tolist()
         asked = memory.ask(others[0], top=None)
         assert [answer.name for answer in asked] == [
             reference.classes_[i]
-            for i in np.argsort(-reference.decision_function(seen(others[:1]))[0])
+            for i in np.argsort(-reference.decision_function(mapped(others[:1]))[0])
         ]
         assert sum(answer.probability for answer in asked) == pytest.approx(1.0)
         assert len(memory.ask(others[0], top=2)) == 2
@@ -235,8 +235,8 @@ def test_renaming_to_an_existing_name_merges_them(tmp_path, clusters):
         memory.rename("class 0", "class 1")
         assert memory.names()["class 1"].count == 12
         together = ["class 1" if name == "class 0" else name for name in names]
-        reference = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(seen(X), together)
-        assert answers_of(memory, X) == reference.predict(seen(X)).tolist()
+        reference = RecursiveRLSC(regularization=0.3, recoding=0.5).fit(mapped(X), together)
+        assert answers_of(memory, X) == reference.predict(mapped(X)).tolist()
         assert memory.undo().kind == "rename"
         assert memory.names()["class 0"].count == 6
 
@@ -359,12 +359,14 @@ def test_an_unreadable_image_does_not_stop_the_others(tmp_path):
     good, bad = tmp_path / "good.png", tmp_path / "bad.png"
     good.write_bytes(saved(photograph(30), "PNG"))
     bad.write_bytes(b"no image")
-    told = []
+    outcomes = []
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
-        summary = memory.teach_many([(bad, "x"), (good, "x"), (good, "x")], acknowledge=told.append)
+        summary = memory.teach_many(
+            [(bad, "x"), (good, "x"), (good, "x")], acknowledge=outcomes.append
+        )
         assert (summary.taught, summary.repeated, summary.unreadable) == (1, 1, 1)
-        assert [outcome.taught for outcome in told] == [False, True, False]
-        assert "bad.png" in str(told[0].error)
+        assert [outcome.taught for outcome in outcomes] == [False, True, False]
+        assert "bad.png" in str(outcomes[0].error)
         answers = list(memory.ask_many([good, bad]))
         assert answers[0][0].name == "x"
         assert isinstance(answers[1], InvalidInput)
@@ -416,6 +418,37 @@ def test_impossible_forgets_and_renames_raise_a_named_error(tmp_path):
         assert memory.forget([1.0, 0.0]).count == 1
 
 
+@pytest.mark.parametrize("wrong", [7, ["cup"], b"cup", object()])
+def test_a_name_that_is_no_string_is_refused(tmp_path, wrong):
+    """Without a database error, which would say that the journal is damaged."""
+    with Memory(tmp_path) as memory:
+        memory.teach([1.0, 0.0], "cup")
+        for ask in (
+            lambda: memory.forget(name=wrong),
+            lambda: memory.forget(source=wrong),
+            lambda: memory.forget(name=wrong, erase=True),
+            lambda: memory.would_forget(name=wrong),
+            lambda: memory.names(wrong),
+            lambda: memory.teachings(wrong),
+            lambda: memory.similar_name(wrong),
+            lambda: memory.why([1.0, 0.0], wrong),
+        ):
+            with pytest.raises(WrongKind, match="is a string, not"):
+                ask()
+        assert memory.names()["cup"].count == 1
+
+
+@pytest.mark.parametrize("wrong", ["x", "0.5", 0.0, 1.0, -1, float("nan"), True, 1j, [0.5]])
+def test_accept_is_a_share(tmp_path, wrong):
+    with pytest.raises(InvalidParameter, match="accept must be a share between 0 and 1"):
+        Memory(tmp_path / "new", accept=wrong)
+    assert not (tmp_path / "new").exists()
+    with Memory(tmp_path / "m") as memory:
+        with pytest.raises(InvalidParameter, match="accept must be a share between 0 and 1"):
+            memory.set_accept(wrong)
+        assert memory.accept == 0.95
+
+
 def test_vectors_of_different_embedders_are_refused(tmp_path):
     picture = np.asarray(photograph(30))
     with Memory(tmp_path, embedder=Pixels(size=4)) as memory:
@@ -452,7 +485,7 @@ def test_a_reader_sees_later_teachings(tmp_path, clusters):
 
 
 def test_photographs(tmp_path, photographs):
-    """With five photographs a class the others are named; nothing here is tuned on them."""
+    """With five photographs per class the others are recognised; nothing was tuned on them."""
     with Memory(tmp_path) as memory:
         taught = sorted(photographs.glob("[c-e]*/image_000[1-5].jpg"))
         memory.teach_many((path, path.parent.name) for path in taught)

@@ -75,6 +75,12 @@ def test_a_session_needs_a_frame():
         Session(frames=0)
 
 
+@pytest.mark.parametrize("window", [0, 2.5, None, True])
+def test_the_window_of_a_stream_is_a_number_of_frames(tmp_path, window):
+    with Memory(tmp_path / "m") as memory, pytest.raises(EverlearnError, match="window is a whole"):
+        list(memory.ask_stream([[1.0, 0.0]], window=window))
+
+
 def test_a_memory_answers_a_stream(tmp_path):
     with Memory(tmp_path / "m") as memory:
         assert [one.steady.name for one in memory.ask_stream([[1.0, 0.0]])] == [None]

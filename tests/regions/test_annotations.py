@@ -79,15 +79,32 @@ def test_yolo_with_names_in_a_yaml(pictures) -> None:
         assert found.file == str(root / "images" / "a.jpg")
 
 
+def test_the_confidence_of_a_yolo_detection_is_ignored(pictures) -> None:
+    (pictures / "classes.txt").write_text("cup\n")
+    (pictures / "a.txt").write_text("0 0.5 0.5 0.5 0.5 0.93\n")
+    (found,) = read_annotations(pictures)
+    assert found.things == (("cup", Box(0.25, 0.25, 0.75, 0.75)),)
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
         ("a.json", "[]"),
         ("a.json", "{"),
         ("a.json", '{"images": [], "categories": [], "annotations": [{"image_id": 1}]}'),
+        (
+            "a.json",
+            '{"images": [{"id": 1, "file_name": "a.jpg", "width": 1e999, "height": 1}], '
+            '"categories": [], "annotations": []}',
+        ),
         ("a.xml", "<annotation>"),
         ("a.xml", '<!DOCTYPE x [<!ENTITY y "z">]><annotation/>'),
         ("a.xml", "<annotation><filename>a.jpg</filename></annotation>"),
+        (
+            "a.json",
+            '{"images": [{"id": 1, "file_name": "a.jpg", "width": 1e999, "height": 9}], '
+            '"categories": [], "annotations": []}',
+        ),
     ],
 )
 def test_invalid_annotations_raise_a_named_error(pictures, name, content) -> None:
@@ -96,7 +113,17 @@ def test_invalid_annotations_raise_a_named_error(pictures, name, content) -> Non
         read_annotations(pictures / name)
 
 
-@pytest.mark.parametrize("line", ["5 0.5 0.5 0.1 0.1", "0 0.5 0.5", "0 a b c d", "0 0.5 0.5 0 0.1"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "5 0.5 0.5 0.1 0.1",
+        "-1 0.5 0.5 0.1 0.1",
+        "0 0.5 0.5",
+        "0 a b c d",
+        "0 0.5 0.5 0 0.1",
+        "0 0.3 0.3 0.6 0.3 0.6 0.6",  # a polygon
+    ],
+)
 def test_an_invalid_yolo_line_raises_a_named_error(pictures, line) -> None:
     (pictures / "classes.txt").write_text("cup\n")
     (pictures / "a.txt").write_text(line)
@@ -122,3 +149,19 @@ def test_an_annotation_without_a_picture_raises_a_named_error(pictures) -> None:
         read_annotations(pictures)
     with pytest.raises(CannotRead):
         read_annotations(pictures / "nothing")
+
+
+@pytest.mark.parametrize("file", ["a" * 5000, "a\0.jpg", "../" * 2000])
+def test_a_file_name_that_no_system_allows_raises_a_named_error(pictures, file) -> None:
+    image = {"id": 1, "file_name": file, "width": 9, "height": 9}
+    content = {"images": [image], "categories": [], "annotations": []}
+    (pictures / "a.json").write_text(json.dumps(content))
+    with pytest.raises(CannotRead):
+        read_annotations(pictures / "a.json")
+
+
+def test_unfinished_lists_of_names_are_not_searched_again_and_again(pictures) -> None:
+    """Each would be searched to the end of the file, which takes minutes."""
+    (pictures / "data.yaml").write_text("names:[\n" * 131_000)
+    with pytest.raises(InvalidAnnotations):
+        read_annotations(pictures)

@@ -1,4 +1,4 @@
-"""The main thing, and the intermediate activations it is found by."""
+"""The main thing, and the added network output that it is found by."""
 
 from importlib import resources
 
@@ -13,7 +13,7 @@ from everlearn.errors import NotAModel
 from everlearn.images.embedders import WEIGHTS, EfficientNetLite0, onnx_session
 from everlearn.regions.boxes import WHOLE, Box
 from everlearn.regions.main_thing import FEATURE_MAP, FILE, MainThing, box_of
-from everlearn.regions.taps import with_free_sides, with_output
+from everlearn.regions.onnx_outputs import with_free_sides, with_output
 
 
 def model() -> bytes:
@@ -21,7 +21,7 @@ def model() -> bytes:
 
 
 def test_the_map_averages_to_the_embedding() -> None:
-    """The output that was added is the one the embedder's vector is the average of."""
+    """The embedder's vector is the spatial average of the added output."""
     embedder = EfficientNetLite0()
     picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (224, 224, 3), np.uint8))
     planes = embedder.prepare(picture)[None]

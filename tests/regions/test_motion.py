@@ -29,7 +29,7 @@ def test_moving_things_are_found_and_still_ones_are_not() -> None:
         assert overlap(still, found.boxes).max() < 0.1
 
 
-def test_nothing_moves() -> None:
+def test_still_frames_have_no_boxes() -> None:
     proposer = MotionProposer()
     for _ in range(3):
         assert len(proposer.propose(frame(None)).boxes) == 0
@@ -43,7 +43,7 @@ def test_switching_on_a_light_is_not_motion() -> None:
     assert len(proposer.propose(frame(60, brightness=120)).boxes) == 0
 
 
-def test_frames_of_another_size_start_again() -> None:
+def test_frames_of_another_size_restart_the_background() -> None:
     proposer = MotionProposer()
     proposer.propose(frame(10))
     assert len(proposer.propose(frame(10).resize((80, 60))).boxes) == 0

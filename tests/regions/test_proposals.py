@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw
 
 from everlearn.errors import MissingPackage
 from everlearn.regions.boxes import overlap
-from everlearn.regions.proposals import LEAST_SCORE, MOST, Proposer, chosen
+from everlearn.regions.proposals import LEAST_SCORE, MOST, Proposer, select_boxes
 
 
 def test_chosen_boxes_are_likely_few_and_not_overlapping() -> None:
@@ -16,14 +16,14 @@ def test_chosen_boxes_are_likely_few_and_not_overlapping() -> None:
     corners = random.uniform(-0.2, 0.9, (500, 2))
     boxes = np.hstack([corners, corners + random.uniform(0.0, 0.6, (500, 2))]).astype(np.float32)
     scores = random.uniform(0.0, 0.2, (80, 500)).astype(np.float32) ** 2
-    found = chosen(boxes, scores, LEAST_SCORE, MOST)
+    found = select_boxes(boxes, scores, LEAST_SCORE, MOST)
     assert 0 < len(found.boxes) <= MOST
     assert (found.scores >= LEAST_SCORE).all()
     assert (np.diff(found.scores) <= 0).all()
     assert found.boxes.min() >= 0.0
     assert found.boxes.max() <= 1.0
-    apart = overlap(found.boxes, found.boxes) - np.eye(len(found.boxes))
-    assert apart.max() <= 0.6
+    common = overlap(found.boxes, found.boxes) - np.eye(len(found.boxes))
+    assert common.max() <= 0.6
     best = scores.max(axis=0)
     for box, score, kind in zip(found.boxes, found.scores, found.classes, strict=True):
         (index,) = np.flatnonzero(best.astype(np.float64) == score)
@@ -32,7 +32,7 @@ def test_chosen_boxes_are_likely_few_and_not_overlapping() -> None:
 
 
 def test_a_picture_without_things_has_no_boxes() -> None:
-    nothing = chosen(np.zeros((5, 4), np.float32), np.zeros((80, 5), np.float32), 0.03, 15)
+    nothing = select_boxes(np.zeros((5, 4), np.float32), np.zeros((80, 5), np.float32), 0.03, 15)
     assert nothing.boxes.shape == (0, 4)
     assert nothing.scores.shape == (0,)
 

@@ -26,7 +26,7 @@ def test_two_things_that_cross_keep_their_numbers() -> None:
         x = step * 0.04
         boxes = [square(x, 0.4), square(0.76 - x, 0.4)]
         kinds = [0, 1]
-        if step % 2:  # the order of the boxes says nothing
+        if step % 2:  # the order of the boxes has no meaning
             boxes, kinds = boxes[::-1], kinds[::-1]
         tracks = tracker.update(boxes, [look(kind) for kind in kinds])
         assert [track.id for track in tracks] == [1 + kind for kind in kinds]

@@ -2,15 +2,17 @@
 
 import contextlib
 import http.client
+import io
 import logging
 import socket
+import sys
 from urllib.parse import urlsplit
 
 import pytest
 
 from everlearn.service import Settings
 from everlearn.service.held_bytes import HeldBytes
-from everlearn.service.server import RepeatFilter, make_server
+from everlearn.service.server import RepeatFilter, configure_log, make_server
 from tests.service.conftest import TOKEN, listening, wait_until
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
@@ -172,3 +174,54 @@ def test_the_server_accepts_as_many_files_as_connections(memories):
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 512
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture
+def log(monkeypatch):
+    """Begins to log as asked, to a stream that is returned."""
+    names = "everlearn.service", "uvicorn.error", "asyncio"
+    loggers = [logging.getLogger(name) for name in names]
+    before = [(one.handlers[:], one.filters[:], one.propagate, one.level) for one in loggers]
+
+    def begin(*, as_json, verbose):
+        stream = io.StringIO()
+        monkeypatch.setattr(sys, "stderr", stream)
+        configure_log(as_json=as_json, verbose=verbose)
+        return stream
+
+    yield begin
+    for one, (handlers, filters, propagate, level) in zip(loggers, before, strict=True):
+        one.handlers[:], one.filters[:], one.propagate = handlers, filters, propagate
+        one.setLevel(level)
+
+
+def test_the_secret_in_the_address_of_a_socket_is_not_logged(memories, log):
+    logged = log(as_json=False, verbose=True)
+    asked = HANDSHAKE.replace(b"/v1/ask/stream", b"/v1/ask/stream?page=a-secret")
+    with listening(memories) as address:
+        for handshake in (asked, asked.replace(TOKEN.encode(), b"wrong")):
+            with contextlib.ExitStack() as stack:
+                connection = opened(address, stack)
+                connection.sendall(handshake)
+                assert connection.recv(4096)
+        wait_until(lambda: logged.getvalue().count("WEBSOCKET") == 2)
+    assert "WEBSOCKET refused" in logged.getvalue()
+    assert "WEBSOCKET /v1/ask/stream" in logged.getvalue()
+    assert "a-secret" not in logged.getvalue()
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_logged_line_is_one_line_of_printable_text(log, as_json):
+    logged = log(as_json=as_json, verbose=False)
+    hostile = "a\x1b]0;title\x07\u202eb\x9bc\n2026-01-01 ERROR forged"
+    logger = logging.getLogger("everlearn.service")
+    logger.warning("no broker at %s", hostile)
+    try:
+        raise ValueError(hostile.partition("\n")[0])
+    except ValueError:
+        logger.exception("a request failed")
+    first, *rest = logged.getvalue().splitlines()
+    assert "forged" in first
+    assert "forged" not in "".join(rest)
+    assert all(line.isprintable() for line in (first, *rest))
+    assert "ValueError" in "".join(rest)

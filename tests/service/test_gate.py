@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import socket
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -327,3 +329,18 @@ class TestIngress:
     def test_the_ingress_setting_takes_one_address(self, address):
         with pytest.raises(InvalidParameter, match=r"172\.30\.32\.2"):
             Settings(ingress=address)
+
+
+def test_a_request_with_two_lengths_is_refused_and_its_connection_closed(live, memories):
+    """A proxy may take the rest of it for another request."""
+    memories["home"].teach([1.0, 0.0], "a")
+    bearer = f"Host: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+    first = f"POST /v1/undo HTTP/1.1\r\n{bearer}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"
+    second = f"GET /v1/names HTTP/1.1\r\n{bearer}\r\n"
+    place = urlsplit(live)
+    with socket.create_connection((place.hostname, place.port), timeout=30) as connection:
+        connection.sendall(f"{first}\r\n0\r\n\r\n{second}".encode())
+        answers = b"".join(iter(lambda: connection.recv(65_536), b""))
+    assert answers.startswith(b"HTTP/1.1 400 ")
+    assert answers.count(b"HTTP/1.1") == 1
+    assert list(memories["home"].names()) == ["a"]

@@ -67,7 +67,7 @@ def test_costs_count_unexplained_pixels_errors_and_prior(rng, model):
 
 
 def test_a_large_uniform_occluder_is_found(rng):
-    """A block of one grey level over 30 % of the image, which random pixels would fall for."""
+    """A block of one grey level over 30 % of the image, which random pixels would not reveal."""
     rows, columns = np.mgrid[0:20, 0:20] / 20
     waves = [np.sin(2 * np.pi * (a * rows + b * columns)) for a in (0, 1, 2) for b in (0, 1, 2)]
     components = np.linalg.qr(np.array([w.ravel() for w in waves[1:]]).T)[0].T

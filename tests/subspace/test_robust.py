@@ -104,7 +104,7 @@ def test_known_outliers_cost_almost_nothing(scene):
 
 
 def test_missing_pixels_from_the_very_first_image(scene):
-    """No seed at all: the holes of the first images are filled in from each other."""
+    """Without a seed, missing pixels of the first images are filled in from each other."""
     order = np.random.default_rng(0).permutation(100)
     X = np.where(scene.occluded, np.nan, scene.images)
     pca = RobustStreamingPCA(n_components=5, image_shape=scene.shape).fit(flat(X)[order])
@@ -129,7 +129,7 @@ def test_a_good_seed_finds_the_outliers(scene):
     assert np.array_equal(repaired[~found], X[~found])
 
 
-def test_it_finds_its_own_start_in_the_stream(scene):
+def test_the_stream_itself_gives_a_good_start(scene):
     order = np.random.default_rng(1).permutation(100)
     X = flat(scene.images)[order]
     robust = RobustStreamingPCA(n_components=5, image_shape=scene.shape).fit(X)
@@ -140,7 +140,7 @@ def test_it_finds_its_own_start_in_the_stream(scene):
 
 
 def test_a_seed_from_one_end_makes_the_rest_an_outlier(scene):
-    """The paper's warning, which holds here, too."""
+    """As the paper says of a seed that does not cover the sequence."""
     clean = np.flatnonzero(~scene.occluded.any(axis=(1, 2)))[:4]
     rest = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(100), clean))
     X = flat(scene.images)

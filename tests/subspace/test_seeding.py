@@ -28,7 +28,7 @@ def test_batch_pca_is_pca(rng):
     np.testing.assert_allclose(ours.completed, reconstructed, atol=1e-9)
 
 
-def test_holes_are_filled_with_what_was_there(rng):
+def test_missing_pixels_are_restored(rng):
     X = images(rng)
     missing = rng.random(X.shape) < 0.3
     fit = complete_batch(np.where(missing, 0.0, X), missing, 3, scale=0.05)

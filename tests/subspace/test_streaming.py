@@ -21,7 +21,7 @@ from everlearn.errors import (
 
 from .oracles import batch_pca, published_incremental_pca, subspace_distance
 
-# Images count for 0.9 as much with every further one.
+# The weight of an image is multiplied by 0.9 with every further one.
 FADING = np.log(0.5) / np.log(0.9)
 
 
@@ -377,7 +377,7 @@ def test_scikit_learn_contract(parameters):
 
 
 def test_scikit_learn_contract_of_steady_axes():
-    """Where the axes lie depends on the first images, and one check shuffles them."""
+    """Steady axes depend on the order of the first images, which one check shuffles."""
     results = check_estimator(StreamingPCA(axes="steady"), on_fail=None, on_skip=None)
     failed = [result["check_name"] for result in results if result["status"] == "failed"]
     assert failed == ["check_sample_weight_equivalence_on_dense_data"]

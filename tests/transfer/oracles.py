@@ -51,8 +51,8 @@ def least_squares_svm(K, targets, C, weights=None):
     return solution[:n], solution[n]
 
 
-def multi_kt_left_out(K, signs, H, beta, C):
-    """Leave each example out in turn, train again with these β, and ask about it."""
+def multi_kt_leave_one_out(K, signs, H, beta, C):
+    """Train without each example in turn, with these β, and predict it."""
     predictions = []
     for i in range(len(signs)):
         rest = np.delete(np.arange(len(signs)), i)

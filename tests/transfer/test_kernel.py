@@ -1,3 +1,5 @@
+"""Kernels by their definitions, and learners under each kernel."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -49,7 +51,7 @@ LEARNERS = [PassiveAggressive, LeastSquaresSVM, MultiKT]
 
 
 def histograms(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Words of two kinds of documents; some never occur."""
+    """Word counts of two kinds of documents, as shares; one word never occurs."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 2
     rates = np.where(y[:, None] == 1, [4, 1, 2, 0, 0.5, 3], [1, 4, 2, 0, 0.5, 2])
@@ -57,7 +59,7 @@ def histograms(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X / X.sum(axis=1, keepdims=True), y
 
 
-def test_kernels_are_the_formulas():
+def test_kernels_equal_their_formulas():
     X, _ = histograms(12)
     Z, _ = histograms(7, seed=1)
     assert Kernel("chi2", 0.7).between(X, Z) == pytest.approx(chi2_kernel(X, Z, gamma=0.7))
@@ -65,7 +67,7 @@ def test_kernels_are_the_formulas():
     assert Kernel("intersection").between(X, Z) == pytest.approx(np.array(naive))
     for name in ("chi2", "intersection"):
         kernel = Kernel(name, 0.7)
-        assert kernel.own(X) == pytest.approx(np.diag(kernel.between(X, X)))
+        assert kernel.diagonal(X) == pytest.approx(np.diag(kernel.between(X, X)))
 
 
 def test_gamma_is_one_over_the_mean_distance_and_weights_are_copies():
@@ -80,15 +82,15 @@ def test_gamma_is_one_over_the_mean_distance_and_weights_are_copies():
 
 @pytest.mark.parametrize("make", LEARNERS)
 @pytest.mark.parametrize(("name", "gamma"), [("chi2", 0.9), ("intersection", None)])
-def test_a_learner_answers_as_on_the_matrix_of_its_kernel(make, name, gamma):
+def test_a_kernel_equals_its_precomputed_matrix(make, name, gamma):
     X, y = histograms(40)
-    asked, _ = histograms(15, seed=2)
+    X_new, _ = histograms(15, seed=2)
     kernel = Kernel(name, gamma)
     own = make(kernel=name, gamma=gamma).fit(X, y)
     given = make(kernel="precomputed").fit(kernel.between(X, X), y)
-    expected = given.margin(kernel.between(asked, X))
-    assert own.margin(asked) == pytest.approx(expected, abs=1e-9)
-    assert np.mean(own.predict(asked) == histograms(15, seed=2)[1]) > 0.6
+    expected = given.margin(kernel.between(X_new, X))
+    assert own.margin(X_new) == pytest.approx(expected, abs=1e-9)
+    assert np.mean(own.predict(X_new) == histograms(15, seed=2)[1]) > 0.6
 
 
 @pytest.mark.parametrize("name", ["chi2", "intersection"])
@@ -109,7 +111,7 @@ def test_negative_features_are_refused_and_change_nothing(name):
 
 
 @pytest.mark.parametrize("name", ["chi2", "intersection"])
-def test_one_by_one_is_a_batch_a_budget_holds_and_a_file_keeps_it(name, tmp_path):
+def test_with_a_budget_batch_equals_loop_and_a_file_keeps_it(name, tmp_path):
     X, y = histograms(60)
     batch = PassiveAggressive(kernel=name, budget=8, drop="smallest").fit(X, y)
     loop = PassiveAggressive(kernel=name, budget=8, drop="smallest")
@@ -130,13 +132,13 @@ def quadratic(A, B):
 @pytest.mark.parametrize("make", LEARNERS)
 def test_a_custom_function_is_a_kernel(make):
     X, y = histograms(40)
-    asked, _ = histograms(15, seed=2)
+    X_new, _ = histograms(15, seed=2)
     own = make(kernel=quadratic).fit(X, y)
     given = make(kernel="precomputed").fit(quadratic(X, X), y)
-    assert own.margin(asked) == pytest.approx(given.margin(quadratic(asked, X)), abs=1e-9)
+    assert own.margin(X_new) == pytest.approx(given.margin(quadratic(X_new, X)), abs=1e-9)
     named = make(kernel="rbf", gamma=0.9).fit(X, y)
     function = make(kernel=lambda A, B: rbf(A, B, 0.9)).fit(X, y)
-    assert function.margin(asked) == pytest.approx(named.margin(asked), abs=1e-9)
+    assert function.margin(X_new) == pytest.approx(named.margin(X_new), abs=1e-9)
 
 
 @pytest.mark.parametrize("make", LEARNERS)
@@ -150,16 +152,16 @@ def test_a_function_is_never_written_to_a_file(make, tmp_path):
 
 @pytest.mark.parametrize("make", LEARNERS)
 @pytest.mark.parametrize(
-    ("function", "words"),
+    ("function", "message"),
     [
         (lambda A, B: np.ones(len(A)), "returned shape"),
         (lambda A, B: np.full((len(A), len(B)), np.nan), "not finite"),
         (lambda A, B: "none", "not a matrix"),
     ],
 )
-def test_an_invalid_kernel_function_is_refused_with_its_fault(make, function, words):
+def test_an_invalid_kernel_function_is_refused(make, function, message):
     X, y = histograms(20)
-    with pytest.raises(InvalidParameter, match=words):
+    with pytest.raises(InvalidParameter, match=message):
         make(kernel=function).fit(X, y).margin(X)
 
 
@@ -167,12 +169,12 @@ def test_an_invalid_kernel_function_is_refused_with_its_fault(make, function, wo
 def test_a_failing_kernel_function_leaves_the_learner_unchanged(make):
     X, y = histograms(40)
 
-    def choosy(A, B):
+    def failing(A, B):
         if np.any(A[:, 0] > 5.0) or np.any(B[:, 0] > 5.0):
             raise ArithmeticError("too large")
         return A @ B.T
 
-    learner = make(kernel=choosy).fit(X[:20], y[:20])
+    learner = make(kernel=failing).fit(X[:20], y[:20])
     before = learner.margin(X)
     odd = X[20:].copy()
     odd[10, 0] = 9.0

@@ -1,3 +1,5 @@
+"""Least squares SVM, against the whole linear system and retraining."""
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge

@@ -1,3 +1,5 @@
+"""Multi-KT, against retraining and its published objective."""
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -7,7 +9,7 @@ from everlearn import LeastSquaresSVM, MultiKT, PassiveAggressive
 from everlearn.errors import InvalidParameter, InvalidPrior, WrongWidth
 from tests.transfer.oracles import (
     least_squares_svm,
-    multi_kt_left_out,
+    multi_kt_leave_one_out,
     rbf,
     two_classes,
 )
@@ -26,7 +28,7 @@ def test_leave_one_out_equals_retraining_with_the_same_weights(task, penalty, ke
     learner = MultiKT(prior_models=list(W), C=3.0, kernel=kernel, gamma=1 / 6.0, penalty=penalty)
     learner.fit(X, signs)
     K = X @ X.T if kernel == "linear" else rbf(X, X, 1 / 6.0)
-    expected = multi_kt_left_out(K, signs, X @ W.T, learner.beta_, 3.0)
+    expected = multi_kt_leave_one_out(K, signs, X @ W.T, learner.beta_, 3.0)
     np.testing.assert_allclose(learner.leave_one_out_, expected, rtol=0, atol=1e-10)
     assert np.abs(learner.beta_).max() > 0.01
 
@@ -36,7 +38,7 @@ def test_the_weights_minimise_the_leave_one_out_loss(task, rng, penalty):
     X, signs, W = task
 
     def objective(beta):
-        loo = multi_kt_left_out(X @ X.T, signs, X @ W.T, beta, 1.0)
+        loo = multi_kt_leave_one_out(X @ X.T, signs, X @ W.T, beta, 1.0)
         cost = 0.5 * 3.0 * np.sqrt(3) * beta @ beta if penalty == "ridge" else 0.0
         return np.maximum(0.0, 1.0 - signs * loo).sum() + cost
 
@@ -82,14 +84,14 @@ def test_a_good_prior_gets_weight_and_a_bad_one_does_not(rng):
     first = [*np.flatnonzero(signs > 0)[:3], *np.flatnonzero(signs < 0)[:3]]
     noise = rng.normal(size=30)
     learner = MultiKT(prior_models=[truth, noise, -truth]).fit(X[first], signs[first])
-    alone = LeastSquaresSVM().fit(X[first], signs[first])
-    helped, unhelped = (np.mean(each.predict(X) == signs) for each in (learner, alone))
+    without_prior = LeastSquaresSVM().fit(X[first], signs[first])
+    helped, unhelped = (np.mean(each.predict(X) == signs) for each in (learner, without_prior))
     assert helped > unhelped + 0.15
     assert learner.beta_[0] > 0 > learner.beta_[2]
     assert abs(learner.beta_[1]) < 0.5 * learner.beta_[0]
 
 
-def test_anything_with_a_decision_function_is_a_prior(task):
+def test_every_form_of_prior_model_gives_the_same_result(task):
     X, signs, W = task
     fitted = LogisticRegression().fit(X, signs)
     ours = PassiveAggressive(positive=-1).fit(X, signs)
@@ -98,14 +100,14 @@ def test_anything_with_a_decision_function_is_a_prior(task):
         (fitted.coef_[0], fitted.intercept_[0]),
         (ours.coef_, ours.intercept_),
     ]
-    as_things = [W[0].tolist(), fitted, ours]
+    as_estimators = [W[0].tolist(), fitted, ours]
     as_functions = [
         lambda X: X @ W[0],
         fitted.decision_function,
         lambda X: ours.margin(X)[:, None],
     ]
     expected = MultiKT(prior_models=as_vectors).fit(X, signs).margin(X)
-    for priors in (as_things, as_functions):
+    for priors in (as_estimators, as_functions):
         np.testing.assert_allclose(
             MultiKT(prior_models=priors).fit(X, signs).margin(X), expected, rtol=1e-7, atol=1e-9
         )
@@ -130,7 +132,7 @@ def test_a_clone_keeps_fitted_priors(task):
         (None, "is a NoneType"),
     ],
 )
-def test_a_prior_that_cannot_help_is_refused_and_changes_nothing(task, prior, complaint):
+def test_an_invalid_prior_is_refused_and_changes_nothing(task, prior, complaint):
     X, signs, W = task
     learner = MultiKT(prior_models=[W[0], prior])
     with pytest.raises(InvalidPrior, match=complaint):

@@ -1,3 +1,5 @@
+"""OTL, M-OTL and TR-OTL, against the published update rules."""
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -21,7 +23,7 @@ def task(rng):
     return X, signs, 0.5 * rng.normal(size=(3, 6)), np.array([0.2, -0.4, 0.1])
 
 
-def asked_then_taught(learner, X, signs):
+def prequential_margins(learner, X, signs):
     margins = []
     for x, sign in zip(X, signs, strict=True):
         margins.append(learner.margin(x[None])[0] if hasattr(learner, "registry_") else np.nan)
@@ -43,13 +45,13 @@ def test_follows_the_published_mixture(task, which):
         positive=1,
         online=PassiveAggressive(fit_intercept=False),
     )
-    margins = asked_then_taught(learner, X, signs)
+    margins = prequential_margins(learner, X, signs)
     np.testing.assert_allclose(margins[1:], expected[1:], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(learner.weight_history_, history, rtol=1e-9)
     np.testing.assert_allclose(learner.weights_.sum(), 1.0, rtol=1e-12)
 
 
-def test_transfer_mixes_with_multi_kt_of_the_first_examples(task):
+def test_tr_otl_mixes_with_multi_kt_of_the_first_examples(task):
     X, signs, W, _ = task
     learner = OnlineTransfer(
         prior_models=list(W),
@@ -78,11 +80,11 @@ def test_history_keeps_the_latest_weights(task, monkeypatch):
 
 def test_a_right_prior_gains_weight_and_a_wrong_one_loses_it(rng):
     X, signs = two_classes(rng, 60, gap=0.3)
-    knows = 5 * np.eye(6)[0]
+    truth = 5 * np.eye(6)[0]
     right = OnlineTransfer(
         prior_models=[lambda X: np.sign(X[:, 0])], online=PassiveAggressive(fit_intercept=False)
     )
-    wrong = OnlineTransfer(prior_models=[-knows], online=PassiveAggressive(fit_intercept=False))
+    wrong = OnlineTransfer(prior_models=[-truth], online=PassiveAggressive(fit_intercept=False))
     assert right.fit(X, np.sign(X[:, 0])).weights_[0] > 0.9
     assert wrong.fit(X, signs).weights_[0] < 0.1
 
@@ -91,10 +93,10 @@ def test_a_prior_that_fails_later_changes_nothing(task):
     X, signs, W, _ = task
     broken = [False]
 
-    def moody(rows):
+    def failing(rows):
         return np.full(len(rows), np.nan) if broken[0] else rows @ W[0]
 
-    learner = OnlineTransfer(prior_models=[moody]).fit(X, signs)
+    learner = OnlineTransfer(prior_models=[failing]).fit(X, signs)
     before, history = learner.margin(X), learner.weight_history_
     broken[0] = True
     for teach in (
@@ -126,7 +128,7 @@ def test_parameters_out_of_range_raise_a_named_error(task, wrong, complaint):
 
 
 @pytest.mark.parametrize("which", ["mean", "each"])
-def test_prior_models_without_their_intercepts_are_products_alone(task, which):
+def test_without_intercepts_prior_models_are_their_weights(task, which):
     X, signs, W, biases = task
     fitted = LogisticRegression().fit(X[:20], signs[:20])
     ours = LeastSquaresSVM(positive=-1).fit(X[20:30], signs[20:30])

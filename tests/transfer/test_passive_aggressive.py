@@ -1,3 +1,5 @@
+"""Passive-Aggressive, against the published rules and scikit-learn."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -30,16 +32,16 @@ def test_weights_follow_the_published_rules(rng, variant, C):
 @pytest.mark.parametrize("C", [0.03, 1.0])
 def test_weights_equal_scikit_learns(rng, variant, C):
     X, signs = two_classes(rng, 60, gap=0.5)
-    rival = SGDClassifier(
+    theirs = SGDClassifier(
         loss="hinge", penalty=None, learning_rate=variant, eta0=C, fit_intercept=False
     )
     for x, sign in zip(X, signs, strict=True):
-        rival.partial_fit(x[None], [sign], classes=[-1.0, 1.0])
+        theirs.partial_fit(x[None], [sign], classes=[-1.0, 1.0])
     learner = PassiveAggressive(C=C, variant=variant, fit_intercept=False).fit(X, signs)
-    np.testing.assert_allclose(learner.coef_, rival.coef_[0], rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(learner.coef_, theirs.coef_[0], rtol=1e-10, atol=1e-13)
 
 
-def test_the_intercept_is_one_more_feature_that_is_always_one(rng):
+def test_the_intercept_is_the_weight_of_a_constant_feature(rng):
     X, signs = two_classes(rng, 50)
     learner = PassiveAggressive().fit(X, signs)
     w, _ = passive_aggressive(np.hstack([X, np.ones((50, 1))]), signs)
@@ -146,13 +148,13 @@ def test_which_label_comes_first_does_not_matter(seed, kernel):
 
 def test_positive_chooses_the_sign_of_the_margin_and_not_the_answers(rng):
     X, signs = two_classes(rng, 40)
-    words = np.where(signs > 0, "zebra", "ant")
-    usual = PassiveAggressive().fit(X, words)
-    turned = PassiveAggressive(positive="ant").fit(X, words)
-    assert (usual.positive_, turned.positive_) == ("zebra", "ant")
-    np.testing.assert_array_equal(turned.margin(X), -usual.margin(X))
-    np.testing.assert_array_equal(turned.decision_function(X), usual.decision_function(X))
-    np.testing.assert_array_equal(turned.predict(X), usual.predict(X))
+    labels = np.where(signs > 0, "zebra", "ant")
+    usual = PassiveAggressive().fit(X, labels)
+    swapped = PassiveAggressive(positive="ant").fit(X, labels)
+    assert (usual.positive_, swapped.positive_) == ("zebra", "ant")
+    np.testing.assert_array_equal(swapped.margin(X), -usual.margin(X))
+    np.testing.assert_array_equal(swapped.decision_function(X), usual.decision_function(X))
+    np.testing.assert_array_equal(swapped.predict(X), usual.predict(X))
 
 
 def test_a_third_label_is_refused_and_changes_nothing(rng):

@@ -1,3 +1,5 @@
+"""The weights of prior models, against scipy's optimisers."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -39,14 +39,24 @@ def test_arrays_of_another_shape_are_refused(rng, learner):
 def test_more_exemplars_than_the_limit_are_refused(rng):
     X, signs = two_classes(rng, 20)
     arrays, notes = TransferClassifier(n_exemplars=2).fit(X, signs)._state()
-    lying = arrays | {"exemplar_counts": arrays["exemplar_counts"] + 1000}
+    inconsistent = arrays | {"exemplar_counts": arrays["exemplar_counts"] + 1000}
     with pytest.raises(ValueError, match="exemplar_counts holds a value above 2"):
-        TransferClassifier(n_exemplars=2)._restore(lying, notes)
+        TransferClassifier(n_exemplars=2)._restore(inconsistent, notes)
+
+
+@pytest.mark.parametrize("n_taught", [-1, 31])
+def test_more_columns_than_the_matrix_has_are_refused(rng, n_taught):
+    X, signs = two_classes(rng, 30)
+    learner = PassiveAggressive(kernel="precomputed")
+    arrays, notes = learner.fit(X @ X.T, signs)._state()
+    inconsistent = arrays | {"n_taught": np.array([n_taught])}
+    with pytest.raises(ValueError, match="n_taught holds a value"):
+        PassiveAggressive(kernel="precomputed")._restore(inconsistent, notes)
 
 
 def test_slots_without_a_label_are_refused(rng):
     X, signs = two_classes(rng, 20)
     arrays, notes = LeastSquaresSVM().fit(X, signs)._state()
-    lying = arrays | {"example_slots": arrays["example_slots"] + 7}
+    inconsistent = arrays | {"example_slots": arrays["example_slots"] + 7}
     with pytest.raises(ValueError, match="slot of no label"):
-        LeastSquaresSVM()._restore(lying, notes)
+        LeastSquaresSVM()._restore(inconsistent, notes)

@@ -1,3 +1,5 @@
+"""Transfer for many classes, against a naive version of its three steps."""
+
 import numpy as np
 import pytest
 from sklearn.preprocessing import normalize
@@ -16,7 +18,7 @@ from everlearn.errors import InvalidParameter, NotForgettable, NotMergeable
 
 
 def one_after_the_other(rng, n_classes=12, d=40, m=4, noise=0.6):
-    """Classes shown one by one, and examples to ask about."""
+    """Training examples sorted by class, and test examples."""
     centres = rng.normal(size=(n_classes, d)) / np.sqrt(d) * 3
     y = np.repeat(np.arange(n_classes), m)
     y_new = np.repeat(np.arange(n_classes), 20)
@@ -25,7 +27,7 @@ def one_after_the_other(rng, n_classes=12, d=40, m=4, noise=0.6):
 
 
 def naive(X, y, *, n_exemplars, replay, average_over, max_rivals=50, warm_up=20):
-    """The three steps and the average, written down with lists."""
+    """The three steps and the average, with lists."""
     W, b, averages, history, means, counts, exemplars = [], [], [], [], [], [], []
     cursor, squares = 0, []
 
@@ -93,7 +95,7 @@ def naive(X, y, *, n_exemplars, replay, average_over, max_rivals=50, warm_up=20)
 
 
 @pytest.mark.parametrize(
-    "words",
+    "parameters",
     [
         {"n_exemplars": 3, "replay": 7, "average_over": 1.5},
         {"n_exemplars": 2, "replay": 0, "average_over": 0},
@@ -102,11 +104,11 @@ def naive(X, y, *, n_exemplars, replay, average_over, max_rivals=50, warm_up=20)
         {"n_exemplars": 2, "replay": 3, "average_over": 10, "max_rivals": 3},
     ],
 )
-def test_it_follows_the_three_steps(rng, words):
+def test_it_follows_the_three_steps(rng, parameters):
     X, y, X_new, _ = one_after_the_other(rng, n_classes=6, d=8)
     order = np.concatenate([[0, 4, 8, 12, 16, 20], rng.permutation(24)])
-    expected = naive(X[order], y[order], **words)
-    learner = TransferClassifier(**words).fit(X[order], y[order])
+    expected = naive(X[order], y[order], **parameters)
+    learner = TransferClassifier(**parameters).fit(X[order], y[order])
     np.testing.assert_allclose(learner.coef_, expected[:, :-1], rtol=1e-5, atol=1e-7)
     scores = X_new @ expected[:, :-1].T + expected[:, -1]
     np.testing.assert_allclose(learner.decision_function(X_new), scores, rtol=1e-5, atol=1e-6)
@@ -120,7 +122,7 @@ def test_answers_do_not_depend_on_the_unit_of_the_features(rng):
         np.testing.assert_allclose(scaled, scores, rtol=1e-5, atol=1e-6)
 
 
-def test_remembers_classes_shown_long_ago(rng):
+def test_old_classes_are_not_forgotten(rng):
     X, y, X_new, y_new = one_after_the_other(rng, n_classes=25, m=5)
     learner = TransferClassifier().fit(X, y)
     mean = NearestClassMean().fit(X, y)
@@ -138,15 +140,15 @@ def test_a_class_is_known_from_its_first_example(rng):
     assert ours > max(0.8, theirs - 0.1)
 
 
-def test_starting_from_what_is_known_beats_starting_from_scratch(data_pack):
+def test_transfer_beats_starting_from_zero(data_pack):
     pack = data_pack("caltech101_effnetlite0.npz")
     X, labels, train = normalize(pack["features"].astype(float)), pack["labels"], pack["is_train"]
     classes = np.arange(20, 60)
     shown = np.concatenate([np.flatnonzero(train & (labels == c))[:2] for c in classes])
-    asked = ~train & np.isin(labels, classes)
+    tested = ~train & np.isin(labels, classes)
 
     def rate(learner):
-        return np.mean(learner.fit(X[shown], labels[shown]).predict(X[asked]) == labels[asked])
+        return np.mean(learner.fit(X[shown], labels[shown]).predict(X[tested]) == labels[tested])
 
     transferred, scratch = TransferClassifier(), TransferClassifier(base=PassiveAggressive())
     assert rate(transferred) > rate(scratch)

@@ -1,3 +1,5 @@
+"""TROL, against Multi-KT followed by Passive-Aggressive steps."""
+
 import numpy as np
 import pytest
 
@@ -55,7 +57,7 @@ def test_rbf_form_keeps_the_gamma_of_the_warm_up(task):
 def test_precomputed_form_equals_the_rbf_one(task):
     X, signs, W = task
     K = rbf(X, X, 1 / 5.0)
-    # In the kernel's terms a prior is a weight for each column.
+    # With a precomputed kernel a prior model has a weight for each column.
     over_columns = 0.2 * W @ X.T
     by_matrix = TROL(
         prior_models=list(over_columns), online=PassiveAggressive(kernel="precomputed")
@@ -76,7 +78,7 @@ def test_waits_for_the_other_label_and_says_so(task, caplog):
     assert learner.waiting_for_ == "an example of another label than 'no'"
     assert "waiting for the other one" in caplog.text
     assert learner.predict(X[:3]).tolist() == ["no"] * 3
-    assert len(learner._core.kept) <= 10
+    assert len(learner._core.warm_up) <= 10
     learner.learn_one(positives[0], "yes")
     assert learner.waiting_for_ is None
     for x in positives[1:20]:
@@ -113,8 +115,8 @@ def test_waiting_is_the_same_in_a_batch_and_one_by_one(task):
 def test_a_saved_warm_up_resumes(task, tmp_path):
     X, signs, W = task
     learner = TROL(prior_models=list(W)).fit(X[:4], signs[:4])
-    save(learner, tmp_path / "opening")
-    loaded = load(tmp_path / "opening")
+    save(learner, tmp_path / "warm_up")
+    loaded = load(tmp_path / "warm_up")
     assert loaded.waiting_for_ == "2 more examples"
     for each in (learner, loaded):
         each.partial_fit(X[4:], signs[4:])

@@ -1,3 +1,5 @@
+"""TROL+, against Passive-Aggressive on augmented features."""
+
 import numpy as np
 import pytest
 
@@ -27,11 +29,13 @@ def test_primal_is_passive_aggressive_on_one_more_feature(task):
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_primal_equals_the_dual_of_equation_12(task, kernel):
     X, signs, W = task
-    words = {"kernel": kernel, "gamma": 1 / 6.0}
+    settings = {"kernel": kernel, "gamma": 1 / 6.0}
     learner = TROLPlus(
-        prior_models=list(W), online=PassiveAggressive(fit_intercept=False, **words)
+        prior_models=list(W), online=PassiveAggressive(fit_intercept=False, **settings)
     ).fit(X, signs)
-    v = np.clip(MultiKT(prior_models=list(W), **words).fit(X[:6], signs[:6]).margin(X), -1.0, 1.0)
+    v = np.clip(
+        MultiKT(prior_models=list(W), **settings).fit(X[:6], signs[:6]).margin(X), -1.0, 1.0
+    )
     K = X @ X.T if kernel == "linear" else rbf(X, X, 1 / 6.0)
     both = K + np.outer(v, v)
     added = np.zeros(50)
@@ -98,7 +102,7 @@ def test_priors_refer_to_the_positive_label_whichever_comes_first(task, first):
     np.testing.assert_allclose(learner.margin(X), features @ w, rtol=1e-9, atol=1e-12)
 
 
-def test_it_starts_like_trol(task):
+def test_it_starts_with_the_clipped_margins_of_trol(task):
     X, signs, W = task
     plus = TROLPlus(prior_models=list(W)).fit(X[:6], signs[:6])
     plain = TROL(prior_models=list(W)).fit(X[:6], signs[:6])

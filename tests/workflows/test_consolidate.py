@@ -13,7 +13,7 @@ from attacks import traces
 from everlearn import Memory, NearestClassMean
 from everlearn.deep.consolidate import consolidation
 from everlearn.deep.embedding import DeepEmbedder
-from everlearn.errors import CannotRead, WrongEmbedder
+from everlearn.errors import CannotRead, InvalidParameter, ReadOnlyMemory, WrongEmbedder
 from everlearn.evaluation.metrics import better_than_chance
 from everlearn.images.embedders import Pixels
 from everlearn.workflows.consolidate import consolidate, embedder_of
@@ -111,6 +111,34 @@ def test_a_lost_picture_or_another_embedder_is_refused(memory, tmp_path):
         pytest.raises(WrongEmbedder, match="train_base"),
     ):
         consolidate(other)
+
+
+def test_a_memory_in_a_database_is_refused_and_its_copy_in_a_folder_accepted(
+    memory, address, tmp_path
+):
+    """As the message says: consolidate a backup, then re-embed the database with its network."""
+    with Memory(address, embedder=untrained()) as shared:
+        shared.teach_many((one.source, one.name) for one in memory.teachings())
+        with pytest.raises(InvalidParameter, match=r"is a database.*backup.*reembed"):
+            consolidate(shared, recipe=LONG)
+        shared.backup(tmp_path / "copy")
+        with Memory(tmp_path / "copy", embedder=shared.embedder) as copy:
+            found = consolidate(copy, recipe=LONG, held_out=0.25)
+        assert found.taken
+        shared.reembed(found.embedder)
+        assert accuracy(shared) > 0.8
+
+
+def test_a_memory_open_for_asking_only_is_refused_before_the_training(memory):
+    memory.close()
+
+    def trained(epoch):
+        raise AssertionError("it was trained first")
+
+    with Memory(memory.path, embedder=untrained(), read_only=True) as reader:
+        with pytest.raises(ReadOnlyMemory, match="read_only=True"):
+            consolidate(reader, progress=trained)
+        assert not list(memory.path.glob("night-*"))
 
 
 def test_network_given_to_a_consolidation_is_not_changed():

@@ -1,4 +1,4 @@
-"""``everlearn ingest``: images of any number into a Memory or a model file."""
+"""``everlearn ingest``: any number of images into a Memory or a model file."""
 
 import io
 import json
@@ -15,6 +15,7 @@ from everlearn import Memory, RecursiveRLSC, load
 from everlearn.cli.app import app
 from everlearn.cluster.store import CheckpointStore
 from everlearn.cluster.vectors import _checksum
+from everlearn.errors import ReadOnlyMemory
 from everlearn.images.embedders import Pixels
 from everlearn.workflows.ingest import ingest
 
@@ -170,6 +171,22 @@ def test_a_receipt_lists_vectors_kept_outside_of_the_folder(run, photos, tmp_pat
     with Memory(tmp_path / "memory") as memory:
         receipt = memory.forget(name="cup", erase=True).receipt
     assert receipt.remaining == [str(tmp_path / "elsewhere")]
+
+
+def test_a_memory_open_for_asking_only_is_refused_before_anything_is_embedded(
+    photos, tmp_path, monkeypatch
+):
+    embedder = Pixels(size=4)
+    with Memory(tmp_path / "memory", embedder=embedder) as memory:
+        memory.teach(photos.images[0], "cup")
+    monkeypatch.setattr(Pixels, "run", lambda *_: pytest.fail("something was embedded"))
+    parts = str(tmp_path / "memory.parts")
+    with (
+        Memory(tmp_path / "memory", embedder=embedder, read_only=True) as reader,
+        pytest.raises(ReadOnlyMemory, match="read_only=True"),
+    ):
+        ingest(reader, [str(photos.folder)], embedder="pixels-4", checkpoint=parts)
+    assert not (tmp_path / "memory.parts").exists()
 
 
 SECRET = "Geheimer Becher"

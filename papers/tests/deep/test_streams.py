@@ -1,12 +1,14 @@
 """Learners trained task by task, against learners fitted on all classes so far."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="the rivals need torch: pip install 'everlearn[torch]'")
 
 from everlearn_papers.deep.incremental import tasks_of
-from everlearn_papers.deep.streams import Vectors, streamed, wide_ridge
+from everlearn_papers.deep.streams import Vectors, ridge_on_random_features, streamed
 from sklearn.linear_model import RidgeClassifier
 
 from everlearn import NearestClassMean, RandomFeatures
@@ -36,22 +38,23 @@ def test_after_each_task_a_learner_knows_exactly_the_classes_so_far(retrain):
         assert accuracy == pytest.approx(np.mean(nearest == questions.y), abs=1e-6)
 
 
-def test_wide_ridge_equals_ridge_regression_on_random_features():
+def test_ridge_on_random_features_equals_that_of_scikit_learn():
     taught, asked = sectors(60, 0), sectors(40, 1)
-    learner, course = streamed(lambda: wide_ridge(300, "cpu"), taught, asked, TASKS)
-    wide = RandomFeatures(n_components=300)
-    features = wide.fit(taught.X).transform(taught.X)
+    learner, course = streamed(lambda: ridge_on_random_features(300, "cpu"), taught, asked, TASKS)
+    random = RandomFeatures(n_components=300)
+    features = random.fit(taught.X).transform(taught.X)
     regularization = learner.named_steps["ridge"].regularization_
     ridge = RidgeClassifier(alpha=regularization).fit(features, taught.y)
-    agreed = np.mean(ridge.predict(wide.transform(asked.X)) == learner.predict(asked.X))
+    agreed = np.mean(ridge.predict(random.transform(asked.X)) == learner.predict(asked.X))
     assert agreed > 0.99
     assert course.accuracies[-1] > 0.9  # straight lines: a quarter
 
 
 def test_the_order_of_tasks_does_not_change_ridge_on_random_features():
     taught, asked = sectors(40, 0), sectors(30, 1)
-    ends = [
-        streamed(lambda: wide_ridge(100, "cpu"), taught, asked, TASKS, seed=seed)[1].accuracies[-1]
-        for seed in (0, 1)
-    ]
+    ends = []
+    for seed in (0, 1):
+        made = partial(ridge_on_random_features, 100, "cpu")
+        _, course = streamed(made, taught, asked, TASKS, seed=seed)
+        ends.append(course.accuracies[-1])
     assert ends[0] == pytest.approx(ends[1], abs=0.02)

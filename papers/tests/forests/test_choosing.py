@@ -2,10 +2,16 @@
 
 import numpy as np
 import pytest
+import sklearn
 from everlearn_papers.forests.choosing import choice, fit, in_words
+from everlearn_papers.forests.grids import at_the_end, not_converged
 from everlearn_papers.forests.protocol import ClassStream
+from everlearn_papers.forests.rivals import CLASSIFIERS, SVM, SVM_PASSES, MetricOfFirst, ending
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.fixes import parse_version
 
+from everlearn import NearestClassMean
+from everlearn.learners.learned_metric import STEPS
 from everlearn.streams.examples import Examples
 
 
@@ -20,6 +26,49 @@ def test_a_rival_that_does_not_converge_is_reported():
     examples = stream().train
     assert not fit(LogisticRegression(max_iter=1), examples)
     assert fit(LogisticRegression(max_iter=1000), examples)
+
+
+def test_a_metric_stopped_too_early_is_reported():
+    examples = stream().train
+    late = MetricOfFirst(4, np.arange(4))
+    assert fit(late, examples)
+    found = ending(late, converged=True)
+    assert found["converged"]
+    assert found["steps"] < STEPS
+    cut = MetricOfFirst(4, np.arange(4), most_steps=2)
+    assert not fit(cut, examples)
+    found = [ending(cut, converged=False), found]
+    assert found[0]["steps"] == 2
+    assert found[0]["loss"] > found[1]["loss"]
+    assert not_converged([found, found]) == "2 of 4"
+    assert at_the_end([found]).startswith(f"loss at most {found[0]['loss']:.1g}, ")
+
+
+@pytest.mark.skipif(
+    parse_version(sklearn.__version__) < parse_version("1.9.1"),
+    reason="the number of passes may be read out of bounds",
+)
+def test_the_svm_runs_to_its_tolerance_and_a_warning_is_reported():
+    """Not to ``max_iter``: scikit-learn's solver has a limit of its own."""
+    examples = stream().train
+    made = CLASSIFIERS[SVM][0](1.0, seed=0, trees=1)
+    cut = CLASSIFIERS[SVM][0](1.0, seed=0, trees=1).set_params(max_iter=1)
+    found = [ending(each, converged=fit(each, examples)) for each in (made, cut)]
+    assert [each["converged"] for each in found] == [True, False]
+    assert 1 < found[0]["steps"] == found[1]["steps"] < SVM_PASSES
+    np.testing.assert_array_equal(made.coef_, cut.coef_)
+    assert not_converged([found]) == "1 of 2"
+    assert not_converged([[{}]]) == ""
+
+
+def test_a_metric_of_the_first_classes_is_that_of_the_library():
+    """Projecting first, for its convergence, gives the same means and answers."""
+    every, asked = stream().train, np.random.default_rng(1).normal(size=(200, 6))
+    made = MetricOfFirst(3, np.arange(2)).fit(every.X, every.y)
+    first = every.y < 2
+    learner = NearestClassMean(metric="learned", rank=3).fit(every.X[first], every.y[first])
+    learner.partial_fit(every.X[~first], every.y[~first])
+    np.testing.assert_array_equal(made.predict(asked), learner.predict(asked))
 
 
 def test_every_setting_has_its_accuracy_and_the_best_is_taken():

@@ -1,6 +1,7 @@
 """The multiclass SVM by gradient, beside scikit-learn's solver of the same loss."""
 
 import numpy as np
+import pytest
 from everlearn_papers.forests.multiclass_svm import MulticlassSVM
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import scale
@@ -16,13 +17,13 @@ def loss(W, X, y, regularization):
     return 0.5 * regularization * np.sum(W**2) + hinge.mean()
 
 
-def test_it_comes_near_the_optimum_of_coordinate_descent():
+def digits():
     X, y = load_digits(return_X_y=True)
-    X = scale(X)[:600]
-    y = y[:600]
-    regularization = 1e-2
-    ours = MulticlassSVM(regularization, passes=400).fit(X, y)
-    # scikit-learn's Crammer-Singer problem is ½ ‖W‖² + C Σ hinge.
+    return scale(X)[:600], y[:600]
+
+
+def solved(X, y, regularization):
+    """Coordinate descent, and its weights: scikit-learn solves ½ ‖W‖² + C Σ hinge."""
     solver = LinearSVC(
         multi_class="crammer_singer",
         C=1.0 / (regularization * len(y)),
@@ -30,7 +31,30 @@ def test_it_comes_near_the_optimum_of_coordinate_descent():
         max_iter=20_000,
         random_state=0,
     ).fit(X, y)
-    best = np.column_stack([solver.coef_, solver.intercept_])
+    return solver, np.column_stack([solver.coef_, solver.intercept_])
+
+
+def test_it_comes_near_the_optimum_of_coordinate_descent():
+    X, y = digits()
+    regularization = 1e-2
+    ours = MulticlassSVM(regularization, passes=400).fit(X, y)
+    solver, best = solved(X, y, regularization)
     rows = np.column_stack([X, np.ones(len(X))])
     assert loss(ours.W_, rows, y, regularization) < 1.1 * loss(best, rows, y, regularization)
     assert (ours.predict(X) == solver.predict(X)).mean() > 0.97
+
+
+@pytest.mark.parametrize("regularization", [0.01, 1.0])
+def test_its_duality_gap_contains_the_optimum_and_closes(regularization):
+    X, y = digits()
+    rows = np.column_stack([X, np.ones(len(X))])
+    minimum = loss(solved(X, y, regularization)[1], rows, y, regularization)
+    gaps = []
+    for passes in (1, 20, 200):
+        ours = MulticlassSVM(regularization, passes=passes).fit(X, y)
+        reached = loss(ours.W_, rows, y, regularization)
+        assert ours.objective_ == pytest.approx(reached, rel=1e-5)
+        assert ours.bound_ < minimum < reached
+        assert ours.gap_ == pytest.approx((reached - ours.bound_) / reached, rel=1e-4)
+        gaps.append(ours.gap_)
+    assert gaps[0] > gaps[1] > 2 * gaps[2]

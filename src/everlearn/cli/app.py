@@ -14,6 +14,7 @@ from everlearn.cli.context import Place
 from everlearn.cli.output import notify, out_of_memory_advice, output_errors_reported, print_json
 from everlearn.errors import EverlearnError, MissingPackage
 from everlearn.memory.storage.postgres.address import PostgresAddress
+from everlearn.memory.words import escaped
 
 EPILOG = """\b
 Begin with a folder per class: everlearn teach photos/, then everlearn ask new.jpg
@@ -89,6 +90,8 @@ class App(click.Group):
             except click.UsageError as error:
                 if as_json:
                     print_json({"error": error.format_message(), "kind": "WrongUsage"})
+                if type(error) is click.UsageError:  # others escape what they quote
+                    raise click.UsageError(escaped(error.message), error.ctx) from None
                 raise
             except (MemoryError, ImportError, OSError) as error:
                 advice = out_of_memory_advice(error)

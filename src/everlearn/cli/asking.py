@@ -11,7 +11,7 @@ import click
 
 from everlearn.cli.context import BOX, POSITIVE, image_limits, network, opened, with_image_limits
 from everlearn.cli.output import as_json, notify, print_result, print_table, progress, say, when
-from everlearn.errors import EverlearnError
+from everlearn.errors import CannotWrite, EverlearnError
 from everlearn.images.decode import Limits
 from everlearn.images.folders import ORDINARY, image_files, survey
 from everlearn.images.video import frames, is_video
@@ -19,7 +19,7 @@ from everlearn.memory.answers import Answers
 from everlearn.memory.export.annotations import annotations_of
 from everlearn.memory.insight.evaluate import Evaluation, plot_confusion
 from everlearn.memory.insight.evaluate import evaluate as evaluate_files
-from everlearn.memory.insight.sorting import sorted_into
+from everlearn.memory.insight.sorting import sort_into_folders
 from everlearn.memory.model.serving import prepared_answers
 from everlearn.memory.words import counted
 from everlearn.persistence import replace_file
@@ -32,6 +32,8 @@ EVERY = 1.0
 # At most this many mistakes are listed.
 MOST_MISTAKES = 10
 MOST_FILES = 3
+# With these, a spreadsheet takes a cell for a formula.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @click.command()
@@ -93,19 +95,35 @@ def ask(
             results = [_ask_where(memory, file, top, remember) for file in asked]
         else:
             results = list(memory.ask_many(regions, top=top, remember=remember))
+    not_written = _written(shown, results, table, sort_into)
     print_result([_described(file, found) for file, found in zip(shown, results, strict=True)])
     rows = [
         [str(file), _verdict(found), _alternatives(found)]
         for file, found in zip(shown, results, strict=True)
     ]
     print_table(["file", "answer", "also possible"], rows)
-    if table is not None:
-        _write_csv(table, shown, results)
-    if sort_into is not None:
-        copied = sorted_into(sort_into, zip(shown, results, strict=True))
-        notify(f"copied {counted(copied, 'file')} into {sort_into}")
+    if not_written is not None:
+        raise not_written
     if any(isinstance(found, Exception) for found in results):
         sys.exit(1)
+
+
+def _written(
+    files: Sequence[Path],
+    results: Sequence[Answers | Exception],
+    table: Path | None,
+    sort_into: Path | None,
+) -> CannotWrite | None:
+    """Write what was asked for, before printing, which a closed pipe may end; returns the error."""
+    try:
+        if table is not None:
+            _write_csv(table, files, results)
+        if sort_into is not None:
+            copied = sort_into_folders(sort_into, zip(files, results, strict=True))
+            notify(f"copied {counted(copied, 'file')} into {sort_into}")
+    except CannotWrite as error:
+        return error
+    return None
 
 
 def _with_frames(
@@ -133,13 +151,21 @@ def _write_csv(path: Path, files: Sequence[Path], results: Sequence[Answers | Ex
     writer.writerow(["file", "answer", "probability", "most like", "error"])
     for file, found in zip(files, results, strict=True):
         if isinstance(found, Exception):
-            writer.writerow([file, "", "", "", found])
+            cells = "", "", "", str(found)
         elif found.unknown:
             like = found[0].name if found else ""
-            writer.writerow([file, "ignored" if found.ignored else "unknown", "", like, ""])
+            cells = "ignored" if found.ignored else "unknown", "", like, ""
         else:
-            writer.writerow([file, found[0].name, f"{found[0].probability:.4f}", "", ""])
+            cells = found[0].name, f"{found[0].probability:.4f}", "", ""
+        # A path stays one that can be opened: only relative ones can begin like a formula.
+        place = f"./{file}" if str(file).startswith(FORMULA) else str(file)
+        writer.writerow([place, *map(_no_formula, cells)])
     replace_file(path, text.getvalue().encode("utf-8", "backslashreplace"))
+
+
+def _no_formula(cell: str) -> str:
+    """A cell that spreadsheets show as it is, instead of computing it."""
+    return f"'{cell}" if cell.startswith(FORMULA) else cell
 
 
 def _ask_where(memory: Any, file: Path, top: int, remember: bool) -> Answers | Exception:
@@ -155,7 +181,7 @@ def _ask_where(memory: Any, file: Path, top: int, remember: bool) -> Answers | E
 @click.pass_context
 def names(ctx: click.Context) -> None:
     """List the names that were taught."""
-    known = opened(ctx, read_only=True).names()
+    known = opened(ctx, read_only=True, computes=False).names()
     print_result({name: vars(record) for name, record in known.items()})
     print_table(
         ["name", "teachings", "last taught"],
@@ -168,7 +194,7 @@ def names(ctx: click.Context) -> None:
 @click.pass_context
 def info(ctx: click.Context) -> None:
     """Describe the Memory: size, classifier, embedder."""
-    facts = opened(ctx, read_only=True).info()
+    facts = opened(ctx, read_only=True, computes=False).info()
     print_result(facts)
     print_table(["what", "value"], [[key, str(value)] for key, value in facts.items()])
 

@@ -1,5 +1,6 @@
 """Shared by commands: opening the Memory, image limits, addresses, and names typed by hand."""
 
+import contextlib
 import errno
 import math
 import os
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from everlearn.errors import InvalidParameter
+from everlearn.cli.output import lacks_addresses
+from everlearn.errors import InvalidParameter, OutOfMemory
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
-from everlearn.images.folders import tidy
-from everlearn.memory.storage.locations import is_address
+from everlearn.images.folders import folded
+from everlearn.memory.storage.locations import is_address, storage_at
 from everlearn.memory.storage.postgres.address import parse_address
 
 if TYPE_CHECKING:
@@ -75,11 +77,21 @@ keep_images = click.option(
 
 
 def opened(
-    ctx: click.Context, *, read_only: bool = False, regions: "Mode | None" = None
+    ctx: click.Context,
+    *,
+    read_only: bool = False,
+    regions: "Mode | None" = None,
+    computes: bool = True,
 ) -> "Memory":
-    """The Memory named on the command line; closed when the command ends."""
+    """The Memory named on the command line; closed when the command ends.
+
+    ``computes`` is false for commands that read the journal only, which little memory is enough
+    for.
+    """
     from everlearn.memory.memory import Memory
 
+    if computes:
+        require_addresses(ctx.obj, network(ctx))
     limits = ctx.meta.get("limits", DEFAULT_LIMITS)
     memory = Memory(
         ctx.obj,
@@ -91,6 +103,29 @@ def opened(
     )
     ctx.call_on_close(memory.close)
     return memory
+
+
+def require_addresses(place: Any, named: str | None) -> None:
+    """Refuse to compute with a network if the process may use too few addresses for it."""
+    lacking = lacks_addresses()
+    if lacking and _needs_a_network(place, named):
+        raise OutOfMemory(lacking)
+
+
+def _needs_a_network(place: Any, named: str | None) -> bool:
+    """Whether the Memory at ``place`` embeds with a network, rather than pixels or not at all."""
+    if named is not None:
+        return not named.startswith("pixels")
+    storage = storage_at(place)
+    if not storage.exists():
+        return True
+    from everlearn.memory.edits.writing import kind_of_vectors
+    from everlearn.memory.storage.journal import Journal
+
+    with contextlib.closing(Journal(storage.open(write=False))) as journal:
+        kind = kind_of_vectors(journal)
+    known = kind["embedder"]
+    return not known.startswith("pixels") if known else not kind["n_features"]
 
 
 def network(ctx: click.Context) -> str | None:
@@ -173,8 +208,8 @@ def confirmed_name(memory: Any, name: str, *, new: bool, instead_of: str | None 
     """
     from everlearn.memory.edits.writing import misspelled
 
-    replaced = None if instead_of is None else tidy(instead_of).casefold()
-    known = [] if new else [other for other in memory.names() if other.casefold() != replaced]
+    replaced = None if instead_of is None else folded(instead_of)
+    known = [] if new else [other for other in memory.names() if folded(other) != replaced]
     similar = misspelled(name, known)
     if similar is None:
         return name

@@ -11,7 +11,7 @@ import click
 from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_result, print_table, progress, say, wants_json
 from everlearn.errors import PicturesMissing
-from everlearn.images.by_name import embedder_called, embedder_for
+from everlearn.images.by_name import bundled_embedder, embedder_for
 from everlearn.memory.edits.reembed import Reembedding
 from everlearn.memory.words import counted
 from everlearn.regions.region_embedder import MODES, Mode
@@ -101,7 +101,7 @@ def reembed(
         f"{counted(done.done, 'teaching')} with new vectors, {len(done.left_out)} left out; "
         "everlearn undo takes it back"
     )
-    if model is not None and embedder_called(embedder.name) is None:
+    if model is not None and bundled_embedder(embedder.name) is None:
         say(f"from now on pass the network: everlearn --network {model}, or EVERLEARN_NETWORK")
 
 

@@ -80,17 +80,18 @@ def check(ctx: click.Context, html: Path | None, plot: Path | None) -> None:
     total = sum(record.count for record in memory.names().values())
     with progress("checking", total) as step:
         found = memory.report(progress=lambda done, of: step())
-    print_result(_as_facts(found))
-    _say_report(found, {t.id: t.source or f"teaching {t.id}" for t in memory.teachings()})
-    failed = False
+    not_written = []
     for path, write in ((html, found.to_html), (plot, found.plot)):
-        if path is not None:
+        if path is not None:  # before printing, which a closed pipe may end
             try:
                 write(path)
             except EverlearnError as error:
-                notify(f"everlearn: {error}")
-                failed = True
-    if failed:
+                not_written.append(error)
+    print_result(_as_facts(found))
+    _say_report(found, {t.id: t.source or f"teaching {t.id}" for t in memory.teachings()})
+    for reason in not_written:
+        notify(f"everlearn: {reason}")
+    if not_written:
         sys.exit(1)
 
 
@@ -150,7 +151,8 @@ def _say_report(report: Report, sources: Mapping[int, str]) -> None:
 @click.pass_context
 def show(ctx: click.Context, name: str | None, limit: int, offset: int) -> None:
     """List teachings with their ids, times and sources."""
-    found = opened(ctx, read_only=True).teachings(name, limit=limit, offset=offset)
+    memory = opened(ctx, read_only=True, computes=False)
+    found = memory.teachings(name, limit=limit, offset=offset)
     print_result([vars(teaching) for teaching in found])
     rows = [[str(t.id), t.name, when(t.taught_at), t.source] for t in found]
     print_table(["teaching", "name", "taught", "source"], rows)

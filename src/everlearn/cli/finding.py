@@ -12,7 +12,7 @@ import click
 from everlearn.cli.context import POSITIVE, image_limits, opened, with_image_limits
 from everlearn.cli.output import as_json, print_result, print_table, progress, say
 from everlearn.errors import CannotWrite, EverlearnError
-from everlearn.images.decode import opened_picture
+from everlearn.images.decode import open_picture
 from everlearn.memory.answers import Answers
 from everlearn.memory.finding import Thing
 from everlearn.memory.following import FollowedFrame, TrackedThing
@@ -57,7 +57,7 @@ def find(
         try:
             things = memory.find(file, top=3, most=most, everything=everything, remember=remember)
             if file in places:
-                picture = opened_picture(file, limits=image_limits(ctx))
+                picture = open_picture(file, limits=image_limits(ctx))
                 _save(
                     drawn(picture, [(t.box, _words(t), t.name is not None) for t in things]),
                     places[file],

@@ -6,12 +6,12 @@ from pathlib import Path
 import click
 
 from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, escaped, print_result, print_table, say, when
+from everlearn.cli.output import as_json, print_result, print_table, say, when
 from everlearn.errors import InvalidInput
 from everlearn.memory.edits.forgetting import Forgotten
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.storage.receipts import Receipt
-from everlearn.memory.words import counted, listed
+from everlearn.memory.words import counted, escaped, listed
 
 yes = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
@@ -40,6 +40,8 @@ def forget(
 ) -> None:
     """Forget a name, an image, or everything from a folder."""
     _require_not_empty({"WHAT": what, "--name": name, "--source": source})
+    if sum(given is not None for given in (what, name or source, id)) != 1:
+        raise click.UsageError("give one thing to forget: WHAT, --id, or --name and --source")
     if receipt is not None and not erase:
         raise click.UsageError("--receipt is for --erase")
     place = None if source is None else str(Path(source).absolute())
@@ -85,7 +87,7 @@ def redo(ctx: click.Context) -> None:
 @click.pass_context
 def history(ctx: click.Context, limit: int) -> None:
     """List all operations, the latest first."""
-    changes = opened(ctx, read_only=True).history(limit)
+    changes = opened(ctx, read_only=True, computes=False).history(limit)
     print_result([vars(change) for change in changes])
     rows = [
         [when(change.time), change.kind, str(change.count), listed(change.names), _state(change)]

@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 
 from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, escaped, print_result, say
+from everlearn.cli.output import as_json, print_result, say
 from everlearn.errors import AlreadyThere
 from everlearn.memory.storage.backup import restore as restore_backup
 from everlearn.memory.storage.locations import storage_at
-from everlearn.memory.words import counted
+from everlearn.memory.words import counted, escaped
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -65,7 +65,7 @@ def check(ctx: click.Context, file: Path) -> None:
 @click.pass_context
 def backup(ctx: click.Context, destination: Path) -> None:
     """Copy the Memory to a new folder; safe while it is being taught."""
-    opened(ctx, read_only=True).backup(destination)
+    opened(ctx, read_only=True, computes=False).backup(destination)
     print_result({"backup": str(destination)})
     say(f"backed up to {destination}; everlearn restore {destination} brings it back")
 

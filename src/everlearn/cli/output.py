@@ -20,12 +20,17 @@ from typing import Any
 
 import click
 
+from everlearn.acceleration import COMPILED
+from everlearn.memory.words import escaped
+
 # Without a terminal, seconds between lines of progress.
 PLAIN_SECONDS = 5.0
 CANNOT_WRITE = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
 
-# Address space that teaching with the default network needs, measured.
-NEEDED_ADDRESS_KB = 1_200_000
+# Address space that teaching with the default network needs, with two threads of BLAS; and with how
+# many it always fails, measured. BLAS may then ask for memory forever, without a message.
+NEEDED_KB = 1_200_000 if COMPILED else 1_000_000
+TOO_FEW_KB = 1_000_000 if COMPILED else 890_000
 
 # Columns whose cells are shortened in the middle if they are too long for the terminal.
 PATH_COLUMNS = ("file", "source")
@@ -54,16 +59,6 @@ def wants_json() -> bool:
 
 class Stopped(KeyboardInterrupt):
     """Ctrl-C in a command that reports its progress; the message is printed."""
-
-
-def escaped(words: str) -> str:
-    """Text on one line with unprintable characters escaped."""
-    if words.isprintable():
-        return words
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in words
-    )
 
 
 def say(words: str, *, err: bool = False) -> None:
@@ -152,17 +147,33 @@ def out_of_memory_advice(error: Exception) -> str | None:
     unmapped = "failed to map" in words or "Could not find/load shared object" in words
     if not (isinstance(error, MemoryError) or unmapped):
         return None
+    most = address_limit()
+    if most is None:
+        return "there is not enough memory" if isinstance(error, MemoryError) else None
+    return _too_few(most)
+
+
+def address_limit() -> int | None:
+    """How many KB of addresses this process may use; None if there is no limit."""
     try:
         import resource
     except ModuleNotFoundError:  # not available on Windows
-        return "there is not enough memory"
+        return None
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if most == resource.RLIM_INFINITY:
-        return "there is not enough memory" if isinstance(error, MemoryError) else None
+    return None if most == resource.RLIM_INFINITY else most // 1024
+
+
+def lacks_addresses() -> str:
+    """What to say if the limit on addresses is too low for a network; otherwise empty."""
+    most = address_limit()
+    return _too_few(most) if most is not None and most <= TOO_FEW_KB else ""
+
+
+def _too_few(most: int) -> str:
     return (
-        f"there is not enough memory: this process may use {most // 1024:,} KB of address space "
-        f"(ulimit -v) and needs about {NEEDED_ADDRESS_KB:,}; raise the limit, or limit resident "
-        "memory instead, for instance with MemoryMax of systemd"
+        f"there is not enough memory: this process may use {most:,} KB of address space "
+        f"(ulimit -v) and needs about {NEEDED_KB:,}; raise the limit, or limit resident memory "
+        "instead, for instance with MemoryMax of systemd"
     )
 
 

@@ -14,6 +14,7 @@ from everlearn.cli.context import (
     image_limits,
     keep_images,
     network,
+    require_addresses,
     with_image_limits,
 )
 from everlearn.cli.output import as_json, notify, print_result, say
@@ -130,6 +131,7 @@ def serve(
         ingress=ingress,
     )
     configure_log(as_json=log == "json", verbose=verbose)
+    require_addresses(ctx.obj, network(ctx))
     with contextlib.ExitStack() as open_memories:
         memories = {
             name: open_memories.enter_context(

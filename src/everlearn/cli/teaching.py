@@ -450,7 +450,7 @@ def watch(
     say(f"watching {folder}; Ctrl-C ends it", err=True)
     watched = FolderWatch(folder)
     said: set[tuple[str, int]] = set()
-    for count, files in enumerate(watched.forever(pause), start=1):
+    for count, files in enumerate(watched.scan_forever(pause), start=1):
         for reason, left in watched.left_out.items():
             if reason not in ORDINARY and (reason, len(left)) not in said:
                 said.add((reason, len(left)))

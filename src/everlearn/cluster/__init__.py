@@ -1,7 +1,7 @@
 """The same fit on one machine or many: Dask, Ray, Spark, or a pool of processes.
 
-Statistics are sums, so learning from shards is a map followed by a tree of merges, exact up to
-rounding.
+Statistics are sums: each shard is reduced to statistics on a worker, and these are merged in a
+tree. The result equals that of one machine, up to rounding.
 """
 
 import lazy_loader

@@ -1,8 +1,8 @@
 """The scheduling loop of all engines with futures: starts tasks, and restarts lost ones.
 
 Merges come before folds, and only a few tasks are in progress at a time, so few parts wait to be
-merged whatever the number of shards. The driver itself receives receipts and no parts, except the
-last one.
+merged, whatever the number of shards. The driver receives receipts; the only part it receives is
+the last one.
 """
 
 from collections import deque
@@ -15,16 +15,16 @@ from everlearn.cluster.shards import Shard
 from everlearn.cluster.work import FitJob, PartReceipt
 from everlearn.errors import WorkersLost
 
-# How often all tasks in progress may be lost before one finishes. Enough for workers that are
-# killed every few seconds for a minute and take as long to start.
-MOST_FRUITLESS_ROUNDS = 20
+# How often all tasks in progress may be lost before one finishes. It is enough if workers are
+# killed every few seconds for a minute, and take a few seconds to start.
+MAX_LOST_ROUNDS = 20
 
 Receive = Callable[[PartReceipt], None]
 
 
 @dataclass(frozen=True)
 class ShardOutcome:
-    """A task that has ended: with a receipt and a handle of its part, or lost with a reason."""
+    """How a task ended: a receipt and a handle of its part, or the reason why it was lost."""
 
     name: str
     receipt: PartReceipt | None = None
@@ -47,7 +47,7 @@ class Engine(Protocol):
         """
 
     def listed(self, collection: Any, name: str, job: FitJob) -> list[Shard]:
-        """The shards of one of this engine's own collections."""
+        """The shards of a collection of this engine, such as a dask array."""
 
 
 class Futures(Protocol):
@@ -75,16 +75,16 @@ def drive(plan: Plan, futures: Futures, receive: Receive) -> bytes:
     missing = {task.name: len(task.awaited) for task in plan.tasks}
     ready = deque(task for task in plan.tasks if not missing[task.name])
     parts: dict[str, Any] = {}
-    under_way: set[str] = set()
+    in_progress: set[str] = set()
     lost = 0
     while plan.root not in parts:
-        while ready and len(under_way) < futures.window:
+        while ready and len(in_progress) < futures.window:
             task = ready.popleft()
             futures.start(task, [parts[name] for name in task.awaited])
-            under_way.add(task.name)
+            in_progress.add(task.name)
         outcomes = futures.wait()
         for outcome in outcomes:
-            under_way.remove(outcome.name)
+            in_progress.remove(outcome.name)
             task = tasks[outcome.name]
             if outcome.receipt is None:
                 ready.appendleft(task)
@@ -100,9 +100,9 @@ def drive(plan: Plan, futures: Futures, receive: Receive) -> bytes:
                 missing[parent.name] -= 1
                 if not missing[parent.name]:
                     ready.appendleft(parent)
-        if lost >= MOST_FRUITLESS_ROUNDS * futures.window:
+        if lost >= MAX_LOST_ROUNDS * futures.window:
             raise WorkersLost(
-                f"workers end before they finish a task ({outcomes[-1].lost}); "
+                f"workers repeatedly end before they finish a task ({outcomes[-1].lost}); "
                 "they may lack memory: use fewer workers, or smaller shards"
             )
     return futures.fetch(parts[plan.root])

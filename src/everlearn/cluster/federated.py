@@ -1,7 +1,7 @@
 """Checks for one round of federated learning: statistics are exchanged, images stay.
 
 A site sends the file written by ``everlearn.save``. Before that, :func:`revealing` lists the
-classes that are so small that their statistics nearly reveal their examples. The receiver calls
+classes that have so few examples that their statistics nearly reveal them. The receiver calls
 :func:`require_plausible` before merging: statistics of real examples obey constraints that invented
 or damaged numbers violate.
 """
@@ -16,8 +16,8 @@ from everlearn.statistics.moments import Moments
 
 # Rounding tolerance, relative to the largest eigenvalue.
 ROUNDING = 1e-9
-# Largest distance of a class's means at two sites, in standard deviations, and largest ratio of the
-# spreads.
+# Largest distance of a class's means at two sites, in standard deviations, and largest ratio of
+# their spreads around the class means.
 MOST_DEVIATIONS = 10.0
 MOST_SPREAD = 100.0
 
@@ -69,7 +69,7 @@ def require_plausible(
     if type(like) is not type(received) or like.n_features_in_ != received.n_features_in_:
         raise NotMergeable("the statistics are of another kind of learner, or of another width")
     if isinstance(like.moments_, Moments) and isinstance(received.moments_, Moments):
-        _require_same_world(received, like)
+        _require_comparable(received, like)
 
 
 def _require_counts(
@@ -78,7 +78,7 @@ def _require_counts(
     moments = received.moments_
     if most_rows is not None and moments.total > most_rows:
         raise Implausible(
-            f"it claims {moments.total:.0f} examples, more than the possible {most_rows:.0f}"
+            f"it claims {moments.total:.0f} examples; the site has at most {most_rows:.0f}"
         )
     if whole_counts and np.any(np.abs(moments.counts - np.rint(moments.counts)) > ROUNDING):
         raise Implausible(
@@ -104,7 +104,7 @@ def _require_scatter(moments: Moments) -> None:
         )
 
 
-def _require_same_world(received: AdditiveClassifier, like: AdditiveClassifier) -> None:
+def _require_comparable(received: AdditiveClassifier, like: AdditiveClassifier) -> None:
     """Require class means within a few standard deviations, and a similar spread."""
     ours, theirs = like.moments_, received.moments_
     assert isinstance(ours, Moments)

@@ -27,7 +27,12 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a fit. ``known`` shards were found in the checkpoint and are not read again."""
+    """Progress of a fit, passed to ``progress``.
+
+    ``shards``, ``rows`` and ``size`` (in bytes) were learned so far, of ``of_shards`` and
+    ``of_size``. ``known`` shards were found in the checkpoint; they are not read again, and not
+    among the others.
+    """
 
     shards: int
     of_shards: int
@@ -181,13 +186,13 @@ def _run(
     checkpoint = job.store
     store = CheckpointStore(checkpoint) if checkpoint else None
     with opened(engine, workers) as adapter:
-        every = _shards(shards, adapter, kind_of(engine), name, job, store)
-        runs = fixed_runs(every) if deterministic else dealt_runs(every, adapter.workers)
+        listing = _shards(shards, adapter, kind_of(engine), name, job, store)
+        runs = fixed_runs(listing) if deterministic else dealt_runs(listing, adapter.workers)
         for _ in range(ATTEMPTS):
             plan = planned(job.digest, runs, store.names() if store else ())
             data = b""
             if plan.tasks:
-                data = adapter.run(job, plan, _receiver(every, plan, job, progress))
+                data = adapter.run(job, plan, _receiver(listing, plan, job, progress))
             result = loads(data) if data else _found(store, plan, job)
             if isinstance(result, ShardedModel):
                 return result
@@ -205,8 +210,8 @@ def _check(on_bad: str, keep: bool, checkpoint: str | None, deterministic: bool)
         raise InvalidParameter("keep_shards and keep_vectors need a checkpoint to store them in")
     if checkpoint is not None and not deterministic:
         raise InvalidParameter(
-            "a checkpoint needs deterministic=True: parts are identified by their place in a tree "
-            "that does not depend on the workers"
+            "a checkpoint needs deterministic=True: parts are identified by their position in a "
+            "tree that does not depend on the workers"
         )
 
 
@@ -228,7 +233,7 @@ def _shards(
     store: CheckpointStore | None,
 ) -> list[Shard]:
     """All shards of all sources; collections are listed by their own engine."""
-    several = isinstance(sources, list) and not hasattr(sources, "shape")
+    several = isinstance(sources, list)
     plain: list[Any] = []
     for source in sources if several else [sources]:
         owner = engine_of(source)
@@ -259,7 +264,10 @@ def _receiver(
     def receive(receipt: PartReceipt) -> None:
         if receipt.problems and not job.skip_bad:
             address, reason = receipt.problems[0]
-            raise BadShard(f"{address}: {reason}; repair it, remove it, or pass on_bad='skip'")
+            raise BadShard(
+                f"{address}: {reason}; repair it, remove it, or leave it out (everlearn ingest "
+                "--skip-bad, in Python on_bad='skip')"
+            )
         for index, amount in enumerate((receipt.shards, receipt.rows, receipt.size)):
             done[index] += amount
         if progress and by_task[receipt.name].shards:

@@ -7,6 +7,7 @@ and has no duplicates, so that it does not depend on the order of the sources.
 """
 
 import hashlib
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -38,6 +39,8 @@ KINDS = {
 PICTURES_PER_SHARD = 512
 ROWS_PER_SHARD = 1 << 16
 
+logger = logging.getLogger("everlearn")
+
 
 def listed(sources: Any) -> list[Shard]:
     """The shards of some sources, each once, ordered by identity.
@@ -47,25 +50,25 @@ def listed(sources: Any) -> list[Shard]:
     sources : str, path-like, (X, y), or an iterable of these
         Addresses may be patterns (``"s3://bucket/*.npz"``).
     """
-    found = {shard.identity: shard for source in _each(sources) for shard in _shards_of(source)}
+    found = {shard.identity: shard for source in _sources(sources) for shard in _shards_of(source)}
     if not found:
         raise InvalidInput("there are no shards to learn from; give at least one")
-    in_order = [found[identity] for identity in sorted(found)]
-    for before, after in pairwise(in_order):
+    shards = [found[identity] for identity in sorted(found)]
+    for before, after in pairwise(shards):
         if before.address == after.address:
             raise InvalidInput(
                 f"{after.address} changed while it was listed; list it again when it is complete"
             )
-    return in_order
+    return shards
 
 
 def picture_shard(system: Any, address: str, pictures: tuple[LabelledFile, ...]) -> Shard:
     """Image files as one shard, identified by their names, sizes and timestamps."""
     digest, size = hashlib.sha256(), 0
     for picture in pictures:
-        about = system.info(picture.path)
-        size += int(about.get("size") or 0)
-        line = f"{picture.path} {picture.label} {about.get('size')} {stamp_of(about)}\n"
+        info = system.info(picture.path)
+        size += int(info.get("size") or 0)
+        line = f"{picture.path} {picture.label} {info.get('size')} {stamp_of(info)}\n"
         digest.update(line.encode())
     return Shard(address, size, digest.hexdigest(), Kind.PICTURES, pictures)
 
@@ -78,15 +81,15 @@ def require_unchanged(shard: Shard) -> None:
     if shard.kind is Kind.PICTURES:
         now = picture_shard(system, shard.address, shard.pictures).identity
     else:
-        about = system.info(path)
-        now = identity_of(shard.address, int(about.get("size") or 0), stamp_of(about))
+        info = system.info(path)
+        now = identity_of(shard.address, int(info.get("size") or 0), stamp_of(info))
     if now != shard.identity:
         raise BadShard("it changed after it was listed; call fit again to use the current version")
 
 
-def _each(sources: Any) -> Iterable[Any]:
-    one = isinstance(sources, (str, os.PathLike)) or _is_pair_of_arrays(sources)
-    return [sources] if one else sources
+def _sources(sources: Any) -> Iterable[Any]:
+    is_single = isinstance(sources, (str, os.PathLike)) or _is_pair_of_arrays(sources)
+    return [sources] if is_single else sources
 
 
 def _is_pair_of_arrays(source: Any) -> bool:
@@ -101,9 +104,9 @@ def _shards_of(source: Any) -> Iterator[Shard]:
     if isinstance(source, Shard):
         yield source
     elif isinstance(source, (str, os.PathLike)):
-        yield from _files(os.fspath(source))
+        yield from _from_address(os.fspath(source))
     elif _is_pair_of_arrays(source):
-        yield from _blocks(*source)
+        yield from _from_arrays(*source)
     else:
         raise WrongKind(
             f"a {type(source).__name__} is not a shard; shards are addresses of npz, parquet, tar "
@@ -111,7 +114,7 @@ def _shards_of(source: Any) -> Iterator[Shard]:
         )
 
 
-def _files(address: str) -> Iterator[Shard]:
+def _from_address(address: str) -> Iterator[Shard]:
     system, path = file_system(address)
     try:
         if "*" in address or "?" in address:
@@ -119,46 +122,46 @@ def _files(address: str) -> Iterator[Shard]:
             if not matches:
                 raise CannotRead(f"{address} matches no file")
             for match in matches.values():
-                yield from _at(system, match)
+                yield from _from_entry(system, match)
         else:
-            yield from _at(system, system.info(path))
+            yield from _from_entry(system, system.info(path))
     except FileNotFoundError:
         raise CannotRead(f"{address} does not exist") from None
     except PermissionError as error:
         raise CannotRead(f"{address} cannot be read: {error}") from None
 
 
-def _at(system: Any, about: dict[str, Any]) -> Iterator[Shard]:
-    if about["type"] == "directory":
-        yield from _in_folder(system, about["name"])
+def _from_entry(system: Any, info: dict[str, Any]) -> Iterator[Shard]:
+    if info["type"] == "directory":
+        yield from _from_folder(system, info["name"])
         return
-    shard = _file(system, about)
+    shard = _from_file(system, info)
     if shard is None:
         raise InvalidInput(
-            f"{about['name']} is not a shard; shards end in {', '.join(KINDS)}, or are folders"
+            f"{info['name']} is not a shard; shards end in {', '.join(KINDS)}, or are folders"
         )
     yield shard
 
 
-def _file(system: Any, about: dict[str, Any]) -> Shard | None:
-    name = str(about["name"]).lower()
+def _from_file(system: Any, info: dict[str, Any]) -> Shard | None:
+    name = str(info["name"]).lower()
     for suffix, kind in KINDS.items():
         if name.endswith(suffix):
-            address = address_in(system, about["name"])
-            return Shard(address, int(about.get("size") or 0), stamp_of(about), kind)
+            address = address_in(system, info["name"])
+            return Shard(address, int(info.get("size") or 0), stamp_of(info), kind)
     return None
 
 
-def _in_folder(system: Any, folder: str) -> Iterator[Shard]:
+def _from_folder(system: Any, folder: str) -> Iterator[Shard]:
     pictures: dict[str, list[LabelledFile]] = {}
     loose: list[LabelledFile] = []
     own = folder.rstrip("/").rpartition("/")[2]
     empty = True
-    for path, about in sorted(system.find(folder, detail=True).items()):
+    for path, info in sorted(system.find(folder, detail=True).items()):
         below = path[len(folder) :].strip("/").split("/")
         if any(is_hidden(part) for part in below):
             continue
-        shard = _file(system, about)
+        shard = _from_file(system, info)
         if shard is not None:
             empty = False
             yield shard
@@ -170,7 +173,16 @@ def _in_folder(system: Any, folder: str) -> Iterator[Shard]:
             else:
                 loose.append(LabelledFile(path, own))
     if empty and not pictures and loose and not is_hidden(own):
+        # As in images.folders: without folders of images, the folder is a class itself.
         pictures[""] = loose
+    elif loose:
+        logger.warning(
+            "%d images directly in %s are left out, the first of them %s: an image is named after "
+            "the folder it is in; move them into one",
+            len(loose),
+            folder,
+            os.path.basename(loose[0].path),
+        )
     for inner, files in pictures.items():
         empty = False
         base = address_in(system, f"{folder.rstrip('/')}/{inner}".rstrip("/"))
@@ -181,7 +193,7 @@ def _in_folder(system: Any, folder: str) -> Iterator[Shard]:
         raise InvalidInput(f"{folder} holds neither shards ({', '.join(KINDS)}) nor images")
 
 
-def _blocks(X: Any, y: Any) -> Iterator[Shard]:
+def _from_arrays(X: Any, y: Any) -> Iterator[Shard]:
     rows, labels = np.asarray(X), np.asarray(y)
     if rows.ndim != 2 or labels.ndim != 1 or len(rows) != len(labels):
         raise WrongShape(
@@ -190,7 +202,9 @@ def _blocks(X: Any, y: Any) -> Iterator[Shard]:
         )
     digest = hashlib.sha256(f"{rows.dtype.str} {rows.shape} {labels.dtype.str}".encode())
     digest.update(np.ascontiguousarray(rows).data)
-    digest.update(np.ascontiguousarray(labels).tobytes() if labels.dtype != object else _words(y))
+    digest.update(
+        np.ascontiguousarray(labels).tobytes() if labels.dtype != object else _label_bytes(y)
+    )
     whole = digest.hexdigest()
     for start in range(0, len(rows), ROWS_PER_SHARD):
         part = slice(start, start + ROWS_PER_SHARD)
@@ -198,5 +212,5 @@ def _blocks(X: Any, y: Any) -> Iterator[Shard]:
         yield Shard(f"array:{whole}#{start:012d}", block[0].nbytes, whole, Kind.ROWS, rows=block)
 
 
-def _words(y: Any) -> bytes:
+def _label_bytes(y: Any) -> bytes:
     return "\n".join(map(repr, y)).encode()

@@ -24,11 +24,12 @@ from everlearn.cluster.reader import ROWS, Block
 from everlearn.cluster.shards import Kind, Shard, file_system
 from everlearn.errors import BadShard, InvalidInput
 from everlearn.images.batches import Unreadable, embed_sources
-from everlearn.images.by_name import embedder_called, embedder_for
-from everlearn.images.decode import DEFAULT_LIMITS, SUFFIXES
+from everlearn.images.by_name import bundled_embedder, embedder_for
+from everlearn.images.decode import DEFAULT_LIMITS, OF_BYTES, SUFFIXES
 from everlearn.images.embedders import Embedder
 
-# An embedder by name, or a function that creates one: a session cannot be sent to workers.
+# An embedder by name, or a function that creates one: an inference session cannot be sent to
+# workers.
 Embedding = str | Callable[[], Embedder]
 
 LABEL_BYTES = 4096
@@ -65,10 +66,10 @@ class EmbeddedExample:
 
 @lru_cache(maxsize=1)
 def embedder_of(embedding: Embedding) -> Embedder:
-    """The embedder of this process, made once; by a word, or by the name its vectors carry."""
+    """The embedder for a name, stored or as given by a user; created once per process."""
     if not isinstance(embedding, str):
         return embedding()
-    return embedder_called(embedding) or embedder_for(embedding)
+    return bundled_embedder(embedding) or embedder_for(embedding)
 
 
 def embedded(
@@ -91,7 +92,7 @@ def embedded(
     for result in embed_sources(embedder, sources(), threads=1):
         example = waiting.popleft()
         if isinstance(result, Unreadable):
-            report(str(result.error).replace("the image", example.name, 1))
+            report(str(result.error).replace(OF_BYTES, example.name, 1))
         else:
             yield EmbeddedExample(
                 example.name,
@@ -104,7 +105,7 @@ def embedded(
 
 
 def in_blocks(examples: Iterable[EmbeddedExample]) -> Iterator[Block]:
-    """Vectors and labels in blocks of the common size."""
+    """Vectors and labels in blocks of ``ROWS``."""
     remaining = iter(examples)
     while part := list(islice(remaining, ROWS)):
         yield np.stack([example.vector for example in part]), [example.label for example in part]
@@ -126,8 +127,8 @@ def examples_of(shard: Shard) -> Iterator[ShardImage]:
 def _in_tar(file: IO[bytes]) -> Iterator[ShardImage]:
     found = False
     with tarfile.open(fileobj=file, mode="r|*", tarinfo=_LimitedHeader) as tar:
-        for key, members in _together(tar):
-            word = _word(key, members)
+        for key, members in _grouped_by_name(tar):
+            word = _label_text(key, members)
             label = int(word) if re.fullmatch(r"-?\d{1,18}", word) else word
             for name, data in members.items():
                 if PurePosixPath(name).suffix.lower() in SUFFIXES:
@@ -156,39 +157,39 @@ class _LimitedHeader(tarfile.TarInfo):
         return super()._proc_member(tar)  # type: ignore[misc]
 
 
-def _together(tar: tarfile.TarFile) -> Iterator[tuple[str, dict[str, bytes | None]]]:
+def _grouped_by_name(tar: tarfile.TarFile) -> Iterator[tuple[str, dict[str, bytes | None]]]:
     """Adjacent files that share their name up to the first dot."""
-    together: dict[str, bytes | None] = {}
-    before = ""
+    members: dict[str, bytes | None] = {}
+    current = ""
     for info in tar:
         if not info.isreg():
             continue
         path = PurePosixPath(info.name)
         key = str(path.parent / path.name.split(".", 1)[0])
-        if key != before and together:
-            yield before, together
-            together = {}
-        before = key
+        if key != current and members:
+            yield current, members
+            members = {}
+        current = key
         suffix = path.suffix.lower()
         if suffix in SUFFIXES or suffix == ".cls":
-            opened = tar.extractfile(info)
-            assert opened is not None
-            together[info.name] = _within_limit(opened)
-            held = sum(len(data or b"") for data in together.values())
-            if held > EXAMPLE_BYTES or len(together) > EXAMPLE_FILES:
+            file = tar.extractfile(info)
+            assert file is not None
+            members[info.name] = _within_limit(file)
+            size = sum(len(data or b"") for data in members.values())
+            if size > EXAMPLE_BYTES or len(members) > EXAMPLE_FILES:
                 raise BadShard(
                     f"the files called {key:.100} have more than {EXAMPLE_BYTES:,} bytes "
                     f"together, or are more than {EXAMPLE_FILES}; an example consists of an image "
                     "and its label"
                 )
-    if together:
-        yield before, together
+    if members:
+        yield current, members
 
 
-def _word(key: str, members: dict[str, bytes | None]) -> str:
-    beside = [data for name, data in members.items() if name.lower().endswith(".cls")]
-    if beside:
-        data = beside[0]
+def _label_text(key: str, members: dict[str, bytes | None]) -> str:
+    label_files = [data for name, data in members.items() if name.lower().endswith(".cls")]
+    if label_files:
+        data = label_files[0]
         if data is None or len(data) > LABEL_BYTES:
             raise InvalidInput(f"the label of {key} has more than {LABEL_BYTES} bytes")
         return data.decode().strip()
@@ -199,5 +200,6 @@ def _word(key: str, members: dict[str, bytes | None]) -> str:
 
 
 def _within_limit(file: IO[bytes]) -> bytes | None:
+    """The contents of an image file; ``None`` if it is larger than an image may be."""
     data = file.read(DEFAULT_LIMITS.bytes + 1)
     return data if len(data) <= DEFAULT_LIMITS.bytes else None

@@ -1,8 +1,9 @@
 """Plans how parts are merged: a tree determined by the shards alone.
 
-Rounding depends on the order of additions. So the order is fixed beforehand: shards ordered by
-identity, neighbours grouped until they are worth a task, tasks merged eight at a time, left to
-right, level by level. Whichever worker does the work, and however often, the bits agree.
+Rounding depends on the order of additions. So the order is fixed beforehand: shards are ordered by
+identity, neighbours are grouped until they are large enough for a task, and tasks are merged eight
+at a time, left to right, level by level. The result is the same in every bit, whichever workers
+run the tasks, and however often.
 
 A node of the tree is named by a digest of everything below it. A part stored under that name is
 that part, and nothing below it has to be computed again.
@@ -26,10 +27,10 @@ TASKS_PER_WORKER = 4
 
 @dataclass(frozen=True)
 class Task:
-    """Makes one part: by folding shards, or by merging the named parts, in this order.
+    """Makes one part: folds ``shards``, or merges the parts named by ``inputs``, in this order.
 
     ``stored`` are those of ``inputs`` that are read from the store. ``covers`` identifies the
-    shards of the part, and ``inputs_cover`` those of each input: a stored part is compared with it.
+    shards of the part, and ``inputs_cover`` those of each input; a stored part must match it.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Plan:
-    """Tasks in dependency order, with early merges first; the last one makes the whole."""
+    """Tasks in dependency order, merges as early as possible; the last one makes the result."""
 
     tasks: tuple[Task, ...]
     root: str
@@ -62,19 +63,19 @@ class Plan:
 def fixed_runs(shards: Sequence[Shard]) -> list[tuple[Shard, ...]]:
     """Adjacent shards that share a task; depends only on the shards."""
     runs: list[list[Shard]] = []
-    room = 0
+    bytes_left = 0
     for shard in shards:
         holds_rows = shard.kind is Kind.ROWS
-        if not runs or room <= 0 or holds_rows or len(runs[-1]) == TASK_SHARDS:
+        if not runs or bytes_left <= 0 or holds_rows or len(runs[-1]) == TASK_SHARDS:
             runs.append([])
-            room = 0 if holds_rows else TASK_BYTES
+            bytes_left = 0 if holds_rows else TASK_BYTES
         runs[-1].append(shard)
-        room -= shard.size
+        bytes_left -= shard.size
     return [tuple(run) for run in runs]
 
 
 def dealt_runs(shards: Sequence[Shard], workers: int) -> list[tuple[Shard, ...]]:
-    """Adjacent shards in as many runs as keep this number of workers busy."""
+    """Adjacent shards in as many runs as keep ``workers`` busy."""
     n_runs = min(len(shards), TASKS_PER_WORKER * workers)
     borders = [len(shards) * run // n_runs for run in range(n_runs + 1)]
     return [tuple(shards[a:b]) for a, b in pairwise(borders)]

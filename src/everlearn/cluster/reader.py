@@ -46,7 +46,7 @@ def blocks_of(shard: Shard, columns: Columns) -> Iterator[Block]:
     """The rows of a shard that holds vectors."""
     if shard.kind is Kind.ROWS:
         for X, y in shard.rows if isinstance(shard.rows, Iterator) else [shard.rows]:
-            yield from _cut(X, y)
+            yield from _split_rows(X, y)
         return
     system, path = file_system(shard.address)
     with system.open(path, "rb") as file:
@@ -66,7 +66,7 @@ def arrow_block(table: Any, columns: Columns) -> Block:
     return np.column_stack(each), y
 
 
-def _cut(X: NDArray[Any], y: Any) -> Iterator[Block]:
+def _split_rows(X: NDArray[Any], y: Any) -> Iterator[Block]:
     for start in range(0, len(X), ROWS):
         yield X[start : start + ROWS], y[start : start + ROWS]
 
@@ -93,8 +93,8 @@ class _StoredArray:
         try:
             self._file = archive.open(f"{name}.npy")
         except KeyError:
-            there = [member.removesuffix(".npy") for member in archive.namelist()[:8]]
-            raise BadShard(f"there is no array {name!r}; the arrays are {there}") from None
+            names = [member.removesuffix(".npy") for member in archive.namelist()[:8]]
+            raise BadShard(f"there is no array {name!r}; the arrays are {names}") from None
         version = np.lib.format.read_magic(self._file)
         header = np.lib.format.read_array_header_1_0
         if version != (1, 0):
@@ -155,8 +155,8 @@ def _require_narrow(table: Any, columns: Columns) -> None:
     wanted = set(columns.names)
     for number in range(table.metadata.num_row_groups):
         group = table.metadata.row_group(number)
-        for place in range(group.num_columns):
-            column = group.column(place)
+        for index in range(group.num_columns):
+            column = group.column(index)
             if column.path_in_schema.split(".")[0] not in wanted:
                 continue
             if column.num_values * 8 > ROW_BYTES * max(group.num_rows, 1):
@@ -198,7 +198,10 @@ def _vectors(column: Any, name: str) -> NDArray[Any]:
         raise WrongKind(f"column {name!r} holds {column.type}, not vectors; give its name instead")
     lengths = np.unique(column.value_lengths())
     if len(lengths) > 1:
-        raise WrongShape(f"vectors in column {name!r} have between {lengths[0]} and {lengths[-1]}")
+        raise WrongShape(
+            f"vectors in column {name!r} have between {lengths[0]} and {lengths[-1]} numbers; they "
+            "must all have the same length"
+        )
     values = column.flatten()
     if values.null_count:
         raise WrongKind(f"vectors in column {name!r} hold missing numbers")

@@ -1,10 +1,10 @@
 """A learner with a ledger of its shards: the result of a fit, and every part of it.
 
-The parts of a sum and the sum itself are the same kind of object: a part made by one worker, a
-partial merge in a checkpoint and the finished model are all a ``ShardedModel``. They can be merged,
-and are saved and loaded like a learner.
+A part made by one worker, a partial merge in a checkpoint and the finished model are all a
+``ShardedModel``. They can be merged, and are saved and loaded like a learner.
 
-The ledger keeps the sum exact whatever fails: a shard that is in it is not added again.
+The ledger lists the shards that were learned. A shard that is in it is never added again, so the
+sum stays exact whatever fails.
 """
 
 import os
@@ -54,8 +54,8 @@ class ShardedModel:
     >>> from everlearn import NearestClassMean
     >>> from everlearn.cluster import fit
     >>> shard = np.array([[0.0], [1.0]]), np.array(["cup", "pen"])
-    >>> trained = fit(NearestClassMean(), [shard], engine="local")  # doctest: +SKIP
-    >>> len(trained.ledger), trained.learner.predict([[0.2]]).tolist()  # doctest: +SKIP
+    >>> model = fit(NearestClassMean(), [shard], engine="local")  # doctest: +SKIP
+    >>> len(model.ledger), model.learner.predict([[0.2]]).tolist()  # doctest: +SKIP
     (1, ['cup'])
     """
 
@@ -117,10 +117,10 @@ class ShardedModel:
 
     def unmerge(self, other: "ShardedModel") -> Self:
         """Remove the contribution of some of the shards; the inverse of :meth:`merge`."""
-        strange = sorted(other.ledger.keys() - self.ledger.keys())
-        if strange:
+        unknown = sorted(other.ledger.keys() - self.ledger.keys())
+        if unknown:
             raise NeverLearned(
-                f"{address_of(strange[0])}, in this version, is not part of this model"
+                f"{address_of(unknown[0])}, in this version, is not part of this model"
             )
         if self.job != other.job:
             raise NotMergeable("this was made with another learner, other columns or embedder")
@@ -137,15 +137,15 @@ class ShardedModel:
         found: list[str] = []
         for pattern in wanted:
             patterns = (pattern, os.path.realpath(pattern))
-            here = [
+            matches = [
                 identity
                 for identity in sorted(self.ledger)
                 if address_of(identity) in patterns
                 or any(fnmatchcase(address_of(identity), each) for each in patterns)
             ]
-            if not here:
+            if not matches:
                 raise NeverLearned(f"{pattern} is not a shard of this model; see .addresses")
-            found += here
+            found += matches
         return list(dict.fromkeys(found))
 
     def _require_learner_of(self, other: "ShardedModel") -> None:
@@ -171,10 +171,10 @@ class ShardedModel:
             raise ValueError("it contains no learner")
         self.learner = notes["model"]
         self.job = str(notes["job"])
-        lines = zip(notes["shards"], notes["rows"], notes["problems"], strict=True)
+        entries = zip(notes["shards"], notes["rows"], notes["problems"], strict=True)
         self.ledger = {
             str(shard): Entry(int(rows), tuple(map(str, problems)))
-            for shard, rows, problems in lines
+            for shard, rows, problems in entries
         }
 
 

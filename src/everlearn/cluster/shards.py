@@ -38,7 +38,7 @@ class Shard:
     Attributes
     ----------
     address : str
-        Its location, as a person would write it.
+        Its location, a path or URL.
     size : int
         In bytes, as far as known.
     stamp : str
@@ -88,6 +88,7 @@ def file_system(address: str) -> tuple[Any, str]:
 
 
 def is_local(system: Any) -> bool:
+    """Whether a file system is that of this machine."""
     return "file" in _protocols(system)
 
 
@@ -96,11 +97,11 @@ def address_in(system: Any, path: str) -> str:
     return os.path.realpath(path) if is_local(system) else str(system.unstrip_protocol(path))
 
 
-def stamp_of(about: dict[str, Any]) -> str:
+def stamp_of(info: dict[str, Any]) -> str:
     """A value that changes with the contents of a file, from its metadata."""
     for key in ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "created"):
-        if about.get(key) is not None:
-            return f"{key} {about[key]}"
+        if info.get(key) is not None:
+            return f"{key} {info[key]}"
     return ""
 
 

@@ -1,7 +1,8 @@
 """Stores parts between runs in a folder or a bucket, through fsspec.
 
-A part is written atomically and carries a digest, so a part is complete or its damage is detected.
-Object stores write a file atomically by themselves; in a local folder a temporary file is renamed.
+A part is written atomically and contains a digest: it is either complete, or the damage is
+detected. Object stores write a file atomically by themselves; in a local folder a temporary file is
+renamed.
 """
 
 import hashlib

@@ -40,7 +40,9 @@ def unlearn(trained: ShardedModel, addresses: Any, checkpoint: str) -> list[str]
     """
     store = CheckpointStore(checkpoint)
     identities = trained.matching(addresses)
-    kept: dict[str, ShardedModel] = {}
+    if not identities:
+        return []
+    contributions: dict[str, ShardedModel] = {}
     for identity in identities:
         part = store.read(name_of_shard(trained.job, identity), SHARDS)
         if part is None and trained.ledger[identity].rows:
@@ -48,21 +50,21 @@ def unlearn(trained: ShardedModel, addresses: Any, checkpoint: str) -> list[str]
                 f"the contribution of {address_of(identity)} was not stored in {checkpoint}; fit "
                 "with keep_shards=True, or fit again without this shard"
             )
-        kept[identity] = part or ShardedModel(
+        contributions[identity] = part or ShardedModel(
             clone(trained.learner), {identity: NOTHING}, trained.job
         )
-    whole = kept.pop(identities[0])
-    for part in kept.values():
-        whole.merge(part)
-    trained.unmerge(whole)
+    total = contributions.pop(identities[0])
+    for part in contributions.values():
+        total.merge(part)
+    trained.unmerge(total)
     for identity in identities:
         store.remove(name_of_shard(trained.job, identity), SHARDS)
-    _remove_merged(store, set(identities))
+    _remove_merged_parts(store, set(identities))
     remove_vectors(store, identities)
     return [address_of(identity) for identity in identities]
 
 
-def _remove_merged(store: CheckpointStore, gone: set[str]) -> None:
+def _remove_merged_parts(store: CheckpointStore, gone: set[str]) -> None:
     """Remove merged parts that include these shards, and those that cannot be read."""
     for name in store.names(PARTS):
         part = store.read(name, PARTS)

@@ -4,7 +4,7 @@ The vectors of a shard under one embedder are one npz file of plain arrays, with
 every image that could not be read and a digest. Another fit, with another learner or other
 parameters, reads it instead of the images; a Memory is taught from it. A file that was altered, or
 holds anything but finite vectors of one length, is removed, and its images are embedded again. The
-digest protects against damage; whoever can write to the store can also compute it.
+digest detects damage, but no attack: whoever can write to the store can compute it.
 """
 
 import hashlib
@@ -104,10 +104,10 @@ def remove_vectors(store: CheckpointStore, shards: Collection[str]) -> None:
         data = store.read_bytes(name, VECTORS)
         try:
             with np.load(io.BytesIO(data or b""), allow_pickle=False) as file:
-                kept = str(file["shard"]) not in gone
+                is_kept = str(file["shard"]) not in gone
         except UNREADABLE:
-            kept = False
-        if not kept:
+            is_kept = False
+        if not is_kept:
             store.remove(name, VECTORS)
 
 

@@ -65,7 +65,7 @@ class FitJob:
     skip_bad: bool = False
 
     def identified(self) -> "FitJob":
-        """The same with its digest."""
+        """This job with its digest."""
         name = "" if self.embedding is None else embedder_of(self.embedding).name
         text = f"{self.columns!r}\n{name}\n".encode()
         return replace(self, digest=hashlib.sha256(text + self.template).hexdigest())
@@ -88,9 +88,9 @@ def work(job: FitJob, task: Task, parts: Sequence[bytes] = ()) -> tuple[PartRece
     Uses one thread: an engine runs as many tasks as it has cores, and the way BLAS divides a sum
     among threads affects the last bits.
 
-    A task may run again, or beside the same task of an earlier, cancelled run. If its part is in
-    the store, it is used. If not, and an input is gone from the store, then the part was already
-    made and merged into a larger one: nothing is returned, and nothing is missing.
+    A task may run again, or at the same time as the same task of an earlier, cancelled run. If its
+    part is in the store, that is used. If it is not, but an input is missing from the store, then
+    the part was made before and merged into a larger one: the result is empty.
     """
     store = CheckpointStore(job.store) if job.store else None
     before = stored_part(store, task.name, job, task.covers) if store else None
@@ -103,10 +103,10 @@ def work(job: FitJob, task: Task, parts: Sequence[bytes] = ()) -> tuple[PartRece
 def stored_part(
     store: CheckpointStore, name: str, job: FitJob, covers: str, folder: str = PARTS
 ) -> ShardedModel | None:
-    """A stored part, if it matches its node: of this job, of these shards, complete.
+    """A stored part, if it is complete, of this job, and of the shards that ``covers`` identifies.
 
-    A part that does not match is removed and recomputed. The statistics themselves can only be
-    compared with the data: a store has to be as trustworthy as the model made from it.
+    Any other part is removed, and computed again. That the statistics are those of the data cannot
+    be checked without reading the data, so the store must be trusted as much as the model.
     """
     part = store.read(name, folder)
     if part is None:
@@ -115,7 +115,7 @@ def stored_part(
     counted = part.rows if moments is None else round(float(moments.total))
     if (
         part.job != job.digest
-        or not _same_settings(part.learner, _untaught(job))
+        or not _same_settings(part.learner, _unfitted(job))
         or covering(part.ledger) != covers
         or counted != part.rows
     ):
@@ -125,16 +125,16 @@ def stored_part(
 
 
 def _folded(job: FitJob, task: Task, store: CheckpointStore | None) -> tuple[PartReceipt, bytes]:
-    whole = ShardedModel(_untaught(job), job=job.digest)
+    total = ShardedModel(_unfitted(job), job=job.digest)
     for shard in task.shards:
-        part = _kept(job, shard, store) or fold(job, shard)
+        part = _stored_contribution(job, shard, store) or fold(job, shard)
         problems = next(iter(part.ledger.values())).problems
         if problems and not job.skip_bad:
             return PartReceipt(task.name, problems=((shard.address, problems[0]),)), b""
         if store and job.keep_shards and not problems:
             store.write(name_of_shard(job.digest, shard.identity), dumps(part), SHARDS)
-        whole.merge(part)
-    return _receipt(task, whole), _finished(whole, task, store)
+        total.merge(part)
+    return _receipt(task, total), _serialized(total, task, store)
 
 
 def _merged(
@@ -144,23 +144,23 @@ def _merged(
     inputs = [
         stored_part(store, name, job, covers)
         if store and name in task.stored
-        else _arrived(next(computed))
+        else _received(next(computed))
         for name, covers in zip(task.inputs, task.inputs_cover, strict=True)
     ]
     found = [part for part in inputs if part is not None]
     if len(found) < len(inputs):
         return PartReceipt(task.name), b""
-    whole = reduce(ShardedModel.merge, found)
-    data = _finished(whole, task, store)
-    if store and not whole.bad:
+    total = reduce(ShardedModel.merge, found)
+    data = _serialized(total, task, store)
+    if store and not total.bad:
         for name in task.inputs:
             store.remove(name)
     return PartReceipt(task.name), data
 
 
 def fold(job: FitJob, shard: Shard) -> ShardedModel:
-    """The contribution of one shard; if it cannot be read, only the reason."""
-    learner = _untaught(job)
+    """The contribution of one shard; if the shard cannot be read, only the reason."""
+    learner = _unfitted(job)
     problems: list[str] = []
     rows = 0
     try:
@@ -176,22 +176,22 @@ def fold(job: FitJob, shard: Shard) -> ShardedModel:
         raise
     except Exception as error:  # parsers of untrusted files may raise anything
         reason = str(error) or type(error).__name__
-        learner, rows, problems = _untaught(job), 0, [f"not learned: {reason}"]
+        learner, rows, problems = _unfitted(job), 0, [f"not learned: {reason}"]
     more = len(problems) - MOST_PROBLEMS
     if more > 0:
         problems[MOST_PROBLEMS:] = [f"and {more} more"]
     return ShardedModel(learner, {shard.identity: Entry(rows, tuple(problems))}, job.digest)
 
 
-def _untaught(job: FitJob) -> Any:
+def _unfitted(job: FitJob) -> Any:
     return loads(job.template) if job.template else None
 
 
-def _same_settings(learner: Any, untaught: Any) -> bool:
+def _same_settings(learner: Any, unfitted: Any) -> bool:
     """Whether two learners are of one class with equal parameters, or both are missing."""
-    if learner is None or untaught is None:
-        return learner is untaught
-    return dumps(clone(learner)) == dumps(untaught)
+    if learner is None or unfitted is None:
+        return learner is unfitted
+    return dumps(clone(learner)) == dumps(unfitted)
 
 
 def _blocks(job: FitJob, shard: Shard, problems: list[str]) -> Iterator[Block]:
@@ -222,14 +222,16 @@ def _examples(
     yield from examples
 
 
-def _kept(job: FitJob, shard: Shard, store: CheckpointStore | None) -> ShardedModel | None:
+def _stored_contribution(
+    job: FitJob, shard: Shard, store: CheckpointStore | None
+) -> ShardedModel | None:
     if store is None or not job.keep_shards:
         return None
     name = name_of_shard(job.digest, shard.identity)
     return stored_part(store, name, job, covering([shard.identity]), SHARDS)
 
 
-def _arrived(data: bytes) -> ShardedModel | None:
+def _received(data: bytes) -> ShardedModel | None:
     return loads(data) if data else None
 
 
@@ -242,8 +244,8 @@ def _receipt(task: Task, part: ShardedModel) -> PartReceipt:
     return PartReceipt(task.name, len(task.shards), part.rows, size, problems)
 
 
-def _finished(part: ShardedModel, task: Task, store: CheckpointStore | None) -> bytes:
-    """The bytes of a part; also written to the store unless it is incomplete."""
+def _serialized(part: ShardedModel, task: Task, store: CheckpointStore | None) -> bytes:
+    """The bytes of a part, which are also stored, unless a shard of it could not be read."""
     data = dumps(part)
     if store and not part.bad:
         store.write(task.name, data)

@@ -4,7 +4,7 @@ networks.py      ResNet-18 and MobileNetV2, for small pictures and for large one
 pictures.py      folders, arrays and loaders as one array of pictures
 augment.py       crops, mirror images and cut-outs, on the device
 captured.py      a training step as a CUDA graph
-descent.py       gradient descent on augmented pictures, shared by all training
+descent.py       gradient descent on augmented pictures, used by all kinds of training
 trainer.py       trains a network on base classes, with checkpoints
 checkpoint.py    the file of an interrupted run
 embedding.py     a network as an embedder: saved, loaded, exported to ONNX

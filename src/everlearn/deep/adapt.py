@@ -44,7 +44,7 @@ from everlearn.errors import InvalidParameter
 from everlearn.learners.ncm import NearestClassMean
 
 How = Literal["last block", "low rank"]
-GENTLE = Recipe(epochs=20, batch_size=128, learning_rate=0.02, label_smoothing=0.0)
+ADAPTATION = Recipe(epochs=20, batch_size=128, learning_rate=0.02, label_smoothing=0.0)
 
 
 def adapt(
@@ -55,7 +55,7 @@ def adapt(
     how: How = "last block",
     rank: int = 8,
     block: str | None = None,
-    recipe: Recipe = GENTLE,
+    recipe: Recipe = ADAPTATION,
     held_out: float = 0.1,
     progress: Callable[[int, float], None] | None = None,
 ) -> DeepEmbedder:
@@ -159,13 +159,14 @@ def _part(network: nn.Module, name: str | None) -> nn.Module:
             raise InvalidParameter(f"the network has no part {name!r}; it has {known}") from None
     part = network
     while True:
-        weighty = [child for child in part.children() if any(True for _ in child.parameters())]
-        if not weighty:
+        with_weights = [c for c in part.children() if any(True for _ in c.parameters())]
+        if not with_weights:
             return part
-        if not any(True for _ in weighty[-1].children()):
-            # Single layers from here on: they form the block, unless they are the whole network.
-            return weighty[-1] if part is network else part
-        part = weighty[-1]
+        if not any(True for _ in with_weights[-1].children()):
+            # The last child is a single layer: its parent is the block, or, if the parent is the
+            # whole network, the layer itself.
+            return with_weights[-1] if part is network else part
+        part = with_weights[-1]
         if not isinstance(part, nn.Sequential):
             return part
 
@@ -174,22 +175,22 @@ def _train(
     network: nn.Module,
     embedder: DeepEmbedder,
     pictures: Pictures,
-    learned: NDArray[np.bool_],
+    training: NDArray[np.bool_],
     recipe: Recipe,
-    tell: Callable[[int, float], None],
+    progress: Callable[[int, float], None],
 ) -> None:
     device = torch.device(embedder.device)
     classifier = classifier_over(network, len(pictures.classes), embedder.size, recipe.seed)
     on_device(classifier, device)
     shown = Shown(
-        pictures.pixels[learned], pictures.slots[learned], device, embedder.mean, embedder.scale
+        pictures.pixels[training], pictures.slots[training], device, embedder.mean, embedder.scale
     )
     optimizer = optimiser(classifier, recipe)
     # Evaluation mode keeps batch normalisation's running statistics and disables dropout.
     classifier.eval()
     for number in range(recipe.epochs):
         with tuned(device), seeded(recipe.seed + number, device):
-            tell(number + 1, one_epoch(classifier, shown, number, recipe, optimizer))
+            progress(number + 1, one_epoch(classifier, shown, number, recipe, optimizer))
 
 
 def _nearest_mean_accuracy(

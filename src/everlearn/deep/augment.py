@@ -20,7 +20,7 @@ BRIGHTNESS, CONTRAST = 63.0 / 255.0, 0.8
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Settings of the augmentation; the default changes nothing.
+    """Settings of the augmentation; with the defaults nothing is changed.
 
     Parameters
     ----------
@@ -56,10 +56,10 @@ def augmented(
     chosen = torch.arange(len(pictures), device=pictures.device)[:, None, None]
     values = pictures[chosen, rows[:, :, None], columns[:, None, :]].float()
     if how.light:
-        values = _lit(values, generator)
+        values = _vary_light(values, generator)
     values = (values - mean) / scale
     if how.cut_out:
-        values = values.masked_fill(_covered(values, how.cut_out, generator)[..., None], 0.0)
+        values = values.masked_fill(_cut_out_mask(values, how.cut_out, generator)[..., None], 0.0)
     return _channels_first(values)
 
 
@@ -69,8 +69,8 @@ def _channels_first(values: Tensor) -> Tensor:
     On a GPU the memory layout is kept, which is the fastest for convolutions there. On a CPU it is
     not: torch 2.13 corrupts its heap in the backward pass of small convolutions in that layout.
     """
-    turned = values.permute(0, 3, 1, 2)
-    return turned if values.device.type == "cuda" else turned.contiguous()
+    permuted = values.permute(0, 3, 1, 2)
+    return permuted if values.device.type == "cuda" else permuted.contiguous()
 
 
 def _windows(
@@ -83,8 +83,8 @@ def _windows(
     rows = _reflected(torch.arange(height, device=pictures.device) + down[:, None], height)
     columns = _reflected(torch.arange(width, device=pictures.device) + across[:, None], width)
     if how.mirror:
-        turned = torch.rand(n, device=pictures.device, generator=generator) < 0.5
-        columns = torch.where(turned[:, None], columns.flip(1), columns)
+        mirrored = torch.rand(n, device=pictures.device, generator=generator) < 0.5
+        columns = torch.where(mirrored[:, None], columns.flip(1), columns)
     return rows, columns
 
 
@@ -98,7 +98,8 @@ def _reflected(positions: Tensor, length: int) -> Tensor:
     return torch.where(positions >= length, 2 * (length - 1) - positions, positions)
 
 
-def _lit(values: Tensor, generator: torch.Generator) -> Tensor:
+def _vary_light(values: Tensor, generator: torch.Generator) -> Tensor:
+    """Change brightness and contrast of each picture by random amounts."""
     n = len(values)
     draw = torch.rand(2, n, 1, 1, 1, device=values.device, generator=generator) * 2 - 1
     brighter = values + 255.0 * BRIGHTNESS * draw[0]
@@ -106,8 +107,8 @@ def _lit(values: Tensor, generator: torch.Generator) -> Tensor:
     return ((brighter - middle) * (1 + CONTRAST * draw[1]) + middle).clamp(0.0, 255.0)
 
 
-def _covered(values: Tensor, side: int, generator: torch.Generator) -> Tensor:
-    """Cover a square of this side around a random point; it may extend beyond the picture."""
+def _cut_out_mask(values: Tensor, side: int, generator: torch.Generator) -> Tensor:
+    """Mask of a square around a random point of each picture; it may extend beyond the edge."""
     n, height, width, _ = values.shape
     draw = torch.rand(2, n, 1, device=values.device, generator=generator)
     top = (draw[0] * height).floor() - side // 2

@@ -61,7 +61,7 @@ class CapturedStep:
         return pictures.shape == self.pictures.shape
 
     def _step(self) -> Tensor:
-        # A cast cached outside of the graph would use outdated weights.
+        # Weights that autocast converted and cached outside of the graph would be outdated.
         with torch.autocast("cuda", torch.bfloat16, cache_enabled=False):
             loss = nn.functional.cross_entropy(
                 self.classifier(self.pictures), self.slots, label_smoothing=self.label_smoothing
@@ -70,7 +70,7 @@ class CapturedStep:
         return loss.detach()
 
     def _warm_up(self, side: torch.cuda.Stream) -> None:
-        """Run steps in which libraries choose their kernels; impossible while recording."""
+        """Run steps in which libraries choose their kernels; they cannot while recording."""
         before = [buffer.clone() for buffer in self.classifier.buffers()]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):

@@ -23,7 +23,7 @@ from everlearn.deep.pictures import Pictures
 from everlearn.errors import DamagedModel, OtherNetwork
 from everlearn.persistence import load_arrays, save_arrays
 
-# What reading a file with the right digest and wrong contents may raise.
+# Exceptions raised by files with a valid digest and invalid contents.
 MALFORMED = (
     KeyError, IndexError, ValueError, TypeError, AttributeError, RuntimeError, OverflowError,
 )  # fmt: skip
@@ -70,7 +70,7 @@ class Checkpoint:
     def save(
         self, classifier: nn.Module, optimizer: torch.optim.Optimizer, progress: TrainingProgress
     ) -> None:
-        """Replace the file by the current state of the training."""
+        """Write the current state of the training, replacing the file atomically."""
         arrays = _arrays("now.", classifier.state_dict())
         arrays |= _arrays("best.", progress.best_weights)
         arrays |= _arrays("momentum.", _momenta(optimizer))
@@ -141,7 +141,7 @@ def digest_of(pictures: Pictures) -> str:
 
 
 def copied(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """A copy that further training does not change."""
+    """A copy of weights that further training does not change."""
     return {key: value.detach().clone() for key, value in weights.items()}
 
 

@@ -1,10 +1,11 @@
 """Trains a network further on stored pictures, and decides whether it helped.
 
-Consolidation (Hayes and Kanan 2020, Sec. 5): a share of every name's pictures is held out; a
-classifier is trained on the others, once with the old vectors and once with the new, and tested on
-those held out. The new network is kept only if it is better by more than chance: among the pictures
-on which the two differ, it must be right in more cases by over one standard deviation of a fair
-coin. ``workflows/consolidate.py`` applies this to a Memory.
+Consolidation (Hayes and Kanan 2020, Sec. 5): a share of every name's pictures is held out, and the
+network is trained on the others. A classifier is then trained on their vectors, once of the old and
+once of the new network, and tested on the pictures held out. The new network is kept only if it is
+better by more than chance: of the n held-out pictures on which just one of the two is right, it
+must be right on more than (n + √n) / 2, one standard deviation of a fair coin above half.
+``workflows/consolidate.py`` applies this to a Memory.
 """
 
 import copy
@@ -43,6 +44,7 @@ class Consolidation:
     before, after : float
         Accuracy on held-out pictures with the old and with the new network.
     taken : bool
+        Whether the new network was better by more than chance.
     """
 
     embedder: DeepEmbedder
@@ -85,7 +87,7 @@ def consolidation(
     pictures = Pictures(pixels, np.asarray(labels))
     require_trainable(pictures)
     held = pictures.held_out(held_out, recipe.seed)
-    trained = trained_further(
+    trained = continue_training(
         embedder,
         pixels[~held],
         pictures.labels[~held],
@@ -103,7 +105,7 @@ def consolidation(
     )
 
 
-def trained_further(
+def continue_training(
     embedder: DeepEmbedder,
     pixels: NDArray[np.uint8],
     labels: ArrayLike,
@@ -112,7 +114,7 @@ def trained_further(
     checkpoint: Path | None = None,
     progress: Callable[[Epoch], None] | None = None,
 ) -> DeepEmbedder:
-    """A copy of an embedder whose network was also trained on these pictures."""
+    """A copy of an embedder, trained further on these pictures."""
     trainer = BaseTrainer(
         copy.deepcopy(embedder.network),
         size=embedder.size,

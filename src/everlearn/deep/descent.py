@@ -1,4 +1,4 @@
-"""Gradient descent on augmented pictures, shared by all training.
+"""Gradient descent on augmented pictures, used by all kinds of training.
 
 The pictures are stored on the device as 8-bit integers and augmented there. One epoch is one pass
 over a permutation of them. The learning rate follows one cycle (Smith 2018): it rises linearly over
@@ -6,9 +6,9 @@ the first part of the training, then falls to zero along half a cosine,
 
     p ≤ w:   rate · p / w            p > w:   rate · (1 + cos(π (p − w) / (1 − w))) / 2
 
-where p is the share of steps done. All random numbers are derived from the seed and the number of
-the epoch, and the rate is a function of the step: an interrupted training needs nothing else to
-resume.
+where p is the share of steps done and w is ``warm_up``. All random numbers are derived from the
+seed and the number of the epoch, and the rate is a function of the step. So to resume, a training
+needs only its weights, momentum and number of epochs.
 
 On a GPU, products are computed in bfloat16 and weights kept in float32.
 """
@@ -29,7 +29,7 @@ from everlearn.deep.captured import CapturedStep
 from everlearn.deep.networks import as_vectors, width_of
 from everlearn.errors import InvalidParameter, NotFinite, OutOfMemory
 
-ASKED_AT_ONCE = 1024
+BATCH_ROWS = 1024
 # Mean and scale of the channels, from 0 to 255: those of ImageNet networks.
 MEAN = (123.675, 116.28, 103.53)
 SCALE = (58.395, 57.12, 57.375)
@@ -84,7 +84,7 @@ class Recipe:
 
 
 class Classifier(nn.Module):
-    """F(G(x)): a network and a linear output layer."""
+    """F(G(x)): a network G and a linear output layer F."""
 
     def __init__(self, network: nn.Module, n_features: int, n_classes: int) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class Shown:
         whole, rest = divmod(len(self), recipe.batch_size)
         return whole + (rest > 1 or len(self) == 1)
 
-    def plain(self, at_once: int = ASKED_AT_ONCE) -> Iterator[Tensor]:
+    def plain(self, at_once: int = BATCH_ROWS) -> Iterator[Tensor]:
         """The pictures without augmentation, normalised, in order."""
         for part in self.pixels.split(at_once):
             yield normalised(part, self.mean, self.scale)
@@ -158,17 +158,17 @@ class Shown:
 
 def optimiser(module: nn.Module, recipe: Recipe) -> torch.optim.SGD:
     """Stochastic gradient descent on trainable parameters; decay on matrices and filters only."""
-    free = [p for p in module.parameters() if p.requires_grad]
+    trainable = [p for p in module.parameters() if p.requires_grad]
     groups = [
-        {"params": [p for p in free if p.ndim > 1], "weight_decay": recipe.weight_decay},
-        {"params": [p for p in free if p.ndim <= 1], "weight_decay": 0.0},
+        {"params": [p for p in trainable if p.ndim > 1], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in trainable if p.ndim <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.SGD(
         [group for group in groups if group["params"]],
         lr=recipe.learning_rate,
         momentum=recipe.momentum,
         nesterov=recipe.momentum > 0,
-        fused=bool(free) and all(p.is_cuda for p in free),
+        fused=bool(trainable) and all(p.is_cuda for p in trainable),
     )
 
 
@@ -181,7 +181,9 @@ def one_epoch(
     *,
     captured: CapturedStep | None = None,
 ) -> float:
-    """Cross-entropy descent through one epoch; returns the mean loss, or raises ``NotFinite``.
+    """One epoch of gradient descent on the cross-entropy; returns the mean loss.
+
+    Raises ``NotFinite`` if the loss is not finite.
 
     Batches of the shape recorded by ``captured`` are replayed by it.
     """
@@ -280,7 +282,7 @@ def memory_guard(recipe: Recipe) -> Iterator[None]:
 
 @contextlib.contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed random numbers drawn by modules (dropout); the caller's generator is restored."""
+    """Seed torch's own generators, used by dropout; their states are restored afterwards."""
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)

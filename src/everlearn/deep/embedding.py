@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from everlearn.deep.checkpoint import MALFORMED, require_finite_weights
-from everlearn.deep.descent import ASKED_AT_ONCE, MEAN, SCALE, Shown
+from everlearn.deep.descent import BATCH_ROWS, MEAN, SCALE, Shown
 from everlearn.deep.networks import NETWORKS, as_vectors, fingerprint, named_network
 from everlearn.errors import (
     DamagedModel,
@@ -71,7 +71,7 @@ class DeepEmbedder(TorchEmbedder):
         self.architecture = architecture
 
     def embed(self, images: Any) -> Vectors:
-        """Vectors of pictures; an array of the right size is sent to the device unchanged."""
+        """Vectors of pictures; an array of the right size is not prepared picture by picture."""
         side = (self.size, self.size, 3)
         fits = isinstance(images, np.ndarray) and images.shape[1:] == side and self.crop == 1.0
         if not fits or images.dtype != np.uint8:
@@ -87,7 +87,7 @@ class DeepEmbedder(TorchEmbedder):
         vectors = np.empty((len(images), self.n_features), dtype=np.float32)
         with torch.inference_mode():
             for number, pictures in enumerate(shown.plain()):
-                start = number * ASKED_AT_ONCE
+                start = number * BATCH_ROWS
                 rows = as_vectors(self.network(pictures)).float().cpu().numpy()
                 vectors[start : start + len(rows)] = rows
         return vectors
@@ -95,7 +95,7 @@ class DeepEmbedder(TorchEmbedder):
 
 def save_embedder(embedder: DeepEmbedder, path: str | os.PathLike[str]) -> None:
     """Write an embedder to one file, atomically."""
-    description = _prepared_as(embedder) | {
+    description = _preprocessing(embedder) | {
         "architecture": embedder.architecture,
         "network": fingerprint(embedder.network),
     }
@@ -143,7 +143,7 @@ def load_embedder(
             f"{path} holds the weights of another network than the given {type(network).__name__}"
         )
     require_finite_weights(path, arrays)
-    # torch itself makes up counters of batches that are missing.
+    # load_state_dict accepts a file without the batch counters of batch normalisation.
     if missing := network.state_dict().keys() - arrays.keys():
         raise DamagedModel(f"{path} is intact but has no weights called {min(missing)}")
     try:
@@ -188,7 +188,7 @@ def export_onnx(embedder: DeepEmbedder, path: str | os.PathLike[str]) -> None:
             f"{type(embedder.network).__name__} cannot be written as ONNX: {error}"
         ) from None
     assert program is not None
-    program.model.metadata_props[ONNX_METADATA] = json.dumps(_prepared_as(embedder))
+    program.model.metadata_props[ONNX_METADATA] = json.dumps(_preprocessing(embedder))
     replace_file(Path(path), program.model_proto.SerializeToString())
 
 
@@ -207,7 +207,7 @@ def _exporter_quiet() -> Iterator[None]:
 
 
 class _Vectors(nn.Module):
-    """A network with averaged feature maps, as in the embedder."""
+    """A network whose feature maps are averaged to vectors, as in the embedder."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ class _Vectors(nn.Module):
         return as_vectors(self.network(pictures))
 
 
-def _prepared_as(embedder: DeepEmbedder) -> dict[str, Any]:
+def _preprocessing(embedder: DeepEmbedder) -> dict[str, Any]:
     """Name and preprocessing of the embedder."""
     return {
         "name": embedder.name,

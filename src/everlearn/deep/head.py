@@ -4,9 +4,9 @@ A linear learner is at any time one matrix and one vector:
 
     logits = z Wᵀ + b,    softmax(logits) = predict_proba(z)
 
-with W and b those of ``linear_head`` divided by the learner's temperature. They are read from the
-learner at the next use after it was taught, and gradients flow through them to the layers before;
-the learner itself is trained by its own rule, never by gradients.
+with W and b those of ``linear_head``, divided by the learner's temperature. They are read from the
+learner at the first use after it was taught. Gradients flow through them to the layers before; the
+learner itself is trained by its own rule, never by gradients.
 """
 
 from typing import Any, Self
@@ -20,10 +20,10 @@ from everlearn.persistence import dumps, loads
 
 
 class LearnerHead(nn.Module):
-    """The last layer of a network, trained like a learner: one example and a name at a time.
+    """The last layer of a network, trained like a learner: example by example, without gradients.
 
-    Asking costs one product of d × K; the first question after teaching also costs computing W,
-    O(d³ + K d²) for ``StreamingLDA`` and ``RecursiveRLSC``.
+    A row costs O(d K); the first call after learning also computes W, O(d³ + K d²) for
+    ``StreamingLDA`` and ``RecursiveRLSC``.
 
     Parameters
     ----------
@@ -59,10 +59,10 @@ class LearnerHead(nn.Module):
     def __init__(self, learner: Any) -> None:
         super().__init__()
         self.learner = learner
-        # One row per class, a growing number: the learner is what is stored.
+        # Not stored: their size changes with the classes, and they are computed from the learner.
         self.register_buffer("weight", torch.zeros(0, 0), persistent=False)
         self.register_buffer("bias", torch.zeros(0), persistent=False)
-        self._is_old = True
+        self._is_stale = True
 
     def learn(self, features: Tensor, labels: ArrayLike | Tensor) -> Self:
         """Teach a batch of features and labels, new ones included; detached from gradients."""
@@ -71,12 +71,12 @@ class LearnerHead(nn.Module):
 
     def refresh(self) -> Self:
         """Invalidate W and b; they are read again by the next call."""
-        self._is_old = True
+        self._is_stale = True
         return self
 
     def forward(self, features: Tensor) -> Tensor:
         """Logits, one column for each of ``classes_``."""
-        if self._is_old:
+        if self._is_stale:
             self._read()
         return nn.functional.linear(
             features, self.weight.to(features.dtype), self.bias.to(features.dtype)
@@ -111,4 +111,4 @@ class LearnerHead(nn.Module):
         temperature = self.learner.temperature_
         self.weight = torch.as_tensor(weights / temperature).to(self.weight)
         self.bias = torch.as_tensor(bias / temperature).to(self.bias)
-        self._is_old = False
+        self._is_stale = False

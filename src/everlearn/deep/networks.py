@@ -1,4 +1,4 @@
-"""Networks from pictures to vectors, without an output layer: the G of Hayes and Kanan.
+"""Networks from pictures to vectors, without an output layer: G in Hayes and Kanan (2020).
 
     ResNet18       He et al. 2016, Table 1       512 features, 11.2 million parameters
     MobileNetV2    Sandler et al. 2018, Table 2  1,280 features, 2.2 million parameters
@@ -70,18 +70,18 @@ class ResNet18(nn.Module):
     def stages(self, pictures: Tensor) -> list[Tensor]:
         """The feature maps of the four stages."""
         maps = self.maxpool(torch.relu(self.bn1(self.conv1(pictures))))
-        given = []
+        outputs = []
         for stage in (self.layer1, self.layer2, self.layer3, self.layer4):
             maps = stage(maps)
-            given.append(maps)
-        return given
+            outputs.append(maps)
+        return outputs
 
 
 class LastStages(nn.Module):
     """The last stages of a trained network, concatenated, each as its square root at length one.
 
-    The last stage has learned to separate the base classes and has lost other information that
-    earlier stages still have. Together they separate unseen classes better.
+    The last stage has learned to separate the base classes, and has lost other information that
+    earlier stages still have. All of them together separate unseen classes better.
 
     Parameters
     ----------

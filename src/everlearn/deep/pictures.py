@@ -26,7 +26,7 @@ from everlearn.errors import (
     WrongKind,
     WrongShape,
 )
-from everlearn.images.decode import RGB, opened_picture
+from everlearn.images.decode import RGB, open_picture
 from everlearn.images.embedders import as_picture, centre_crop
 from everlearn.images.folders import survey
 
@@ -108,7 +108,7 @@ def gather(images: Any, labels: ArrayLike | None, size: int, crop: float = 1.0) 
 
 
 def require_trainable(pictures: Pictures) -> None:
-    """Refuse pictures on which no classifier can be trained, saying what to do."""
+    """Require at least two classes, and two pictures of each."""
     classes, counts = np.unique(pictures.labels, return_counts=True)
     if len(classes) < 2:
         only = f"one class, {classes[0]}" if len(classes) else "no classes"
@@ -131,7 +131,7 @@ def _from_folder(folder: Path, size: int, crop: float) -> Pictures:
     unreadable: list[tuple[str, str]] = []
     for path, name in files:
         try:
-            picture = opened_picture(path, at_least=2 * round(size / crop))
+            picture = open_picture(path, at_least=2 * round(size / crop))
         except EverlearnError as error:
             unreadable.append((str(path), str(error)))
             continue

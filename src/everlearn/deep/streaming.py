@@ -2,10 +2,9 @@
 
 A network G, trained on base classes and then frozen, turns each image into a vector z = G(x), and a
 streaming learner F learns (z, y) once: streaming LDA with a plastic or a fixed covariance,
-recursive least squares, or nearest class mean. The learner begins with the base images, as in
-Sec. 4.1 of the paper ("re-start a streaming learning phase from the beginning of the dataset"): the
-first block it learns is the base, which determines a fixed covariance and the shrinkage of
-streaming LDA.
+recursive least squares, or nearest class mean. The learner starts with the base images, as in Sec.
+4.1 of the paper ("re-start a streaming learning phase from the beginning of the dataset"). They
+determine a fixed covariance.
 
     embedder = train_base(base_images, base_labels)
     deep = StreamingNetwork(embedder, StreamingLDA())

@@ -2,8 +2,8 @@
 
 The network G and an output layer F are trained together with cross-entropy on the base pictures. F
 is used for training only: the result is G as an embedder, in front of a learner that learns the
-stream. A share of every class is held out; the weights with the best result on it are kept, and
-with ``patience`` the training ends when there was no improvement for so many epochs.
+stream. A share of every class is held out, and the weights with the best accuracy on it are kept;
+with ``patience``, training stops after that many epochs without improvement.
 
 With ``checkpoint``, an interrupted run resumes from its last checkpoint, and on a CPU ends with the
 same weights as an uninterrupted one (a GPU has no fixed order of additions).
@@ -211,26 +211,28 @@ class BaseTrainer:
     def _descend(self, classifier: Classifier, pictures: Pictures) -> TrainingProgress:
         slots, held = pictures.slots, pictures.held_out(self.held_out, self.recipe.seed)
         shown = Shown(pictures.pixels[~held], slots[~held], self.device)
-        tried = Shown(pictures.pixels[held], slots[held], self.device) if held.any() else None
+        test_pictures = (
+            Shown(pictures.pixels[held], slots[held], self.device) if held.any() else None
+        )
         optimizer = optimiser(classifier, self.recipe)
-        file = None
+        checkpoint = None
         progress = TrainingProgress()
         if self.checkpoint is not None:
-            file = Checkpoint(self.checkpoint, classifier, self.recipe, pictures)
-            progress = file.load(classifier, optimizer)
+            checkpoint = Checkpoint(self.checkpoint, classifier, self.recipe, pictures)
+            progress = checkpoint.load(classifier, optimizer)
         captured = self._captured(classifier, shown)
-        while progress.epochs_done < self.recipe.epochs and not self._exhausted(progress):
-            self._epoch(classifier, shown, tried, optimizer, progress, captured)
+        while progress.epochs_done < self.recipe.epochs and not self._out_of_patience(progress):
+            self._epoch(classifier, shown, test_pictures, optimizer, progress, captured)
             done = progress.epochs_done
-            last = done == self.recipe.epochs or self._exhausted(progress)
-            if file is not None and (last or done % self.checkpoint_every == 0):
-                file.save(classifier, optimizer, progress)
+            last = done == self.recipe.epochs or self._out_of_patience(progress)
+            if checkpoint is not None and (last or done % self.checkpoint_every == 0):
+                checkpoint.save(classifier, optimizer, progress)
         if progress.best_weights:
             classifier.load_state_dict(progress.best_weights)
         return progress
 
     def _captured(self, classifier: Classifier, shown: Shown) -> CapturedStep | None:
-        """The step as a CUDA graph; not possible for every module of a user."""
+        """The step as a CUDA graph, for our own networks; other modules may not support it."""
         full = 1 < self.recipe.batch_size <= len(shown)
         if self.device.type != "cuda" or not isinstance(self.network, str) or not full:
             return None
@@ -241,7 +243,7 @@ class BaseTrainer:
         self,
         classifier: Classifier,
         shown: Shown,
-        tried: Shown | None,
+        test_pictures: Shown | None,
         optimizer: torch.optim.Optimizer,
         progress: TrainingProgress,
         captured: CapturedStep | None,
@@ -251,8 +253,8 @@ class BaseTrainer:
         classifier.train()
         with seeded(self.recipe.seed + number, self.device):
             loss = one_epoch(classifier, shown, number, self.recipe, optimizer, captured=captured)
-        score = hit_rate(classifier, tried) if tried is not None else float("nan")
-        if tried is not None and score >= progress.best:
+        score = hit_rate(classifier, test_pictures) if test_pictures is not None else float("nan")
+        if test_pictures is not None and score >= progress.best:
             progress.best, progress.best_epoch = score, number
             progress.best_weights = copied(classifier.state_dict())
         epoch = Epoch(number + 1, self.recipe.epochs, loss, score, perf_counter() - begin)
@@ -260,7 +262,7 @@ class BaseTrainer:
         progress.epochs_done += 1
         self.progress(epoch)
 
-    def _exhausted(self, progress: TrainingProgress) -> bool:
+    def _out_of_patience(self, progress: TrainingProgress) -> bool:
         if self.patience is None or progress.best_epoch < 0:
             return False
         return progress.epochs_done - 1 - progress.best_epoch >= self.patience

@@ -1,12 +1,13 @@
 """Confusion matrices as figures, without changing matplotlib's global state."""
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from everlearn.errors import MissingPackage
+from everlearn.errors import CannotWrite, MissingPackage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,6 +59,14 @@ def confusion_matrix(
             axes[0, 0].text(column, row, f"{table[row, column]:g}", **words)
     made.colorbar(image, shrink=0.8)
     return made
+
+
+def save_figure(figure: "Figure", path: str | os.PathLike[str]) -> None:
+    """Write a figure to a file, whose ending says the format."""
+    try:
+        figure.savefig(os.fspath(path), dpi=120)
+    except (OSError, ValueError) as error:
+        raise CannotWrite(f"the plot {os.fspath(path)} cannot be written: {error}") from None
 
 
 def _plain_words(names: Sequence[Any]) -> list[str]:

@@ -2,8 +2,11 @@
 
     κ*(x) = argmax_κ 1/T Σ_t P^t_l(x)(κ)                                                     (Eq. 2)
 
-Deviation from the paper: an example in a leaf whose examples were all forgotten is answered by the
-nearest ancestor that has any.
+κ is a slot, T the number of trees, and P^t_l(x) the shares of the classes in the leaf l of tree t
+that x falls into, by weight. A tree costs one splitting function per level for each row.
+
+Deviation from the paper: if all examples of a leaf were forgotten, the nearest ancestor that has
+any gives the distribution.
 """
 
 from typing import Any
@@ -30,7 +33,8 @@ def add_answers(tree: Tree, split: Any, rows: TreeRows, X: Floats32, answers: Fl
 def add_leaves(tree: Tree, split: Any, rows: TreeRows, X: Floats32, answers: Floats64) -> bool:
     """Add the distribution at the leaf of each row; returns whether a leaf was empty.
 
-    Many rows share one table of the leaves' distributions; few compute theirs directly.
+    For many rows the distributions of all leaves are computed once, in a table; for few rows, those
+    of their leaves directly.
     """
     n = X.shape[0]
     index = ints(n, 0)

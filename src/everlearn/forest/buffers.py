@@ -13,7 +13,7 @@ Bytes = NDArray[np.uint8]
 
 @inner
 def ints(n: int, value: int) -> Ints:
-    """N copies of an integer."""
+    """An array of ``n`` equal integers."""
     fresh = np.empty(n, np.int32)
     for i in range(n):
         fresh[i] = value
@@ -22,7 +22,7 @@ def ints(n: int, value: int) -> Ints:
 
 @inner
 def zeros(n: int) -> Floats64:
-    """N zeros."""
+    """An array of ``n`` zeros."""
     fresh = np.empty(n)
     for i in range(n):
         fresh[i] = 0.0
@@ -31,7 +31,7 @@ def zeros(n: int) -> Floats64:
 
 @inner
 def zero_table(n: int, k: int) -> Floats64:
-    """N rows of k zeros."""
+    """An array of ``n`` rows of ``k`` zeros."""
     fresh = np.empty((n, k))
     for i in range(n):
         for j in range(k):
@@ -41,7 +41,7 @@ def zero_table(n: int, k: int) -> Floats64:
 
 @inner
 def flags(n: int, k: int) -> Bytes:
-    """N rows of k flags, none set."""
+    """An array of ``n`` rows of ``k`` flags, none of them set."""
     fresh = np.empty((n, k), np.uint8)
     for i in range(n):
         for j in range(k):
@@ -51,7 +51,7 @@ def flags(n: int, k: int) -> Bytes:
 
 @inner
 def vectors(n: int, d: int) -> Floats32:
-    """N vectors of d zeros."""
+    """An array of ``n`` float32 vectors of ``d`` zeros."""
     fresh = np.empty((n, d), np.float32)
     for i in range(n):
         for j in range(d):

@@ -1,12 +1,14 @@
 """Base class of the forests.
 
 A forest guarantees less than the closed-form learners: the result depends on the order in which
-classes arrive, two forests have no sum, and forgetting removes an example from the statistics but
-not from the splitting functions it helped to choose. ``docs/forests.md`` lists what holds.
+classes arrive, a merged forest has the trees of both and is not the forest trained on all examples,
+and forgetting removes an example from the leaf statistics but not from the splitting functions it
+helped to choose. ``docs/forests.md`` lists what holds. Memory is that of the stored examples (all,
+or at most ``n_exemplars`` per class) and of the trees' vectors.
 
-While one thread teaches, others may ask: teaching builds new trees beside the old ones and replaces
-labels and trees in one step, so an answer comes from the forest before or after a batch, never from
-an intermediate state.
+While one thread teaches, others may ask: teaching builds new trees and then replaces labels and
+trees in one step, so an answer comes from the forest before or after a batch, never from an
+intermediate state.
 """
 
 import os
@@ -46,13 +48,13 @@ from everlearn.validation import (
     require_whole,
 )
 
-# More would take hours per tree.
+# Upper bounds of parameters: larger values would take hours per tree.
 MOST_TREES = 100_000
 MOST_CANDIDATES = 1_000_000
 MOST_EPOCHS = 100_000
 MOST_STEPS = 10_000_000
 # Parameters that may differ between two forests that are merged.
-PRIVATE_PARAMETERS = ("random_state", "n_jobs", "n_estimators")
+NOT_COMPARED_IN_MERGES = ("random_state", "n_jobs", "n_estimators")
 
 
 class ForestClassifier(StreamingClassifier):
@@ -120,17 +122,19 @@ class ForestClassifier(StreamingClassifier):
 
     def _require_same_parameters(self, other: StreamingEstimator) -> None:
         theirs = other.get_params(deep=False)
-        twin = type(self)(**{n: v for n, v in theirs.items() if n not in PRIVATE_PARAMETERS})
+        their_part = type(self)(
+            **{n: v for n, v in theirs.items() if n not in NOT_COMPARED_IN_MERGES}
+        )
         ours = self.get_params(deep=False)
-        mine = type(self)(**{n: v for n, v in ours.items() if n not in PRIVATE_PARAMETERS})
-        super(ForestClassifier, mine)._require_same_parameters(twin)
+        our_part = type(self)(**{n: v for n, v in ours.items() if n not in NOT_COMPARED_IN_MERGES})
+        super(ForestClassifier, our_part)._require_same_parameters(their_part)
 
     def _split(self, n_classes: int) -> Any:
         """The parameters of the splitting functions, for a number of known classes."""
         raise NotImplementedError
 
     def _settings(self, n_classes: int, seen: Array) -> ForestSettings:
-        """The settings for growing and updating, given the weight seen of each class."""
+        """The settings for growing and updating; ``seen`` is the weight learned of each class."""
         split = self._split(n_classes)
         members_per_node, vectors_per_node = split.room(len(seen))
         return ForestSettings(
@@ -169,18 +173,18 @@ class ForestClassifier(StreamingClassifier):
 
     def _batch(self, X: Array, order: Slots, slots: Slots, weights: Array | None) -> Batch:
         random = np.random.default_rng([self.seed_, self.n_batches_])
-        # ln(u) / w orders examples as u^(1/w) does.
+        # The logarithm of the reservoir's key u^(1/w), which has the same order.
         keys = np.log(random.random(len(X)))
         return Batch(X, order, slots, weights, keys if weights is None else keys / weights)
 
     def _groves_taught(self, batch: Batch) -> tuple[Grove, ...]:
         groves = self.groves_
         known = {slot for grove in groves for slot in np.flatnonzero(grove.examples.seen).tolist()}
-        brought = set(batch.slots.tolist())
-        has_new = not brought <= known
+        arriving = set(batch.slots.tolist())
+        has_new = not arriving <= known
         if not any(len(grove.examples.stored) for grove in groves):
-            groves = (self._planted(batch),)
-        settings_for = partial(self._settings, len(known | brought))
+            groves = (self._first_grove(batch),)
+        settings_for = partial(self._settings, len(known | arriving))
         return tuple(
             grove.taught(
                 batch,
@@ -192,7 +196,7 @@ class ForestClassifier(StreamingClassifier):
             for grove in groves
         )
 
-    def _planted(self, batch: Batch) -> Grove:
+    def _first_grove(self, batch: Batch) -> Grove:
         """Empty trees, and a whitening fitted to their first batch."""
         n_features = batch.X.shape[1]
         whitening = Whitening.none(n_features)
@@ -202,7 +206,7 @@ class ForestClassifier(StreamingClassifier):
                 weights = np.empty_like(weights)
                 weights[batch.order] = batch.weights
             whitening = Whitening.of(batch.X, weights)
-        return Grove.planted(self._split(2), whitening, self._tree_seeds())
+        return Grove.empty(self._split(2), whitening, self._tree_seeds())
 
     def _begin(self, n_features: int) -> None:
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -249,10 +253,10 @@ class ForestClassifier(StreamingClassifier):
 
         For a subset of the classes, the shares among those; equal shares if all are zero.
         """
-        asked = np.isfinite(scores)
-        shares: Array = np.where(asked, scores, 0.0)
+        scored = np.isfinite(scores)
+        shares: Array = np.where(scored, scores, 0.0)
         totals = shares.sum(axis=1, keepdims=True)
-        shares = np.where(totals > 0, shares, asked)
+        shares = np.where(totals > 0, shares, scored)
         return shares / shares.sum(axis=1, keepdims=True)
 
     def _trees(self) -> list[Any]:
@@ -300,10 +304,10 @@ def _canonical_order(rows: Array, slots: Slots) -> Slots:
 
 
 def _intensity(grove: Grove, batch: Batch) -> float:
-    """The weight of a batch without new classes, as a share of an average class, at most one."""
+    """The weight of a batch as a share of the average weight of a class, at most one."""
     seen = grove.examples.seen
-    brought = len(batch.slots) if batch.weights is None else float(batch.weights.sum())
-    return min(1.0, brought * np.count_nonzero(seen) / max(float(seen.sum()), 1.0))
+    arriving = len(batch.slots) if batch.weights is None else float(batch.weights.sum())
+    return min(1.0, arriving * np.count_nonzero(seen) / max(float(seen.sum()), 1.0))
 
 
 def _has(grove: Grove, slot: int) -> bool:

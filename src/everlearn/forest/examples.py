@@ -2,8 +2,9 @@
 
 Rows are float32 and whitened; a row keeps its index while its example is stored, so trees refer to
 it by number. With a budget, each class keeps a uniform sample of all its examples (a reservoir):
-every example draws a random key, and the highest keys stay. An example of weight w draws the key
-u^(1/w), which keeps it as likely as w examples of weight one (Efraimidis and Spirakis, 2006).
+every example gets a random key, and those with the highest keys stay. The key of an example of
+weight w is u^(1/w), u uniform, so that it stays with the probability of w examples of weight one
+(Efraimidis and Spirakis, 2006).
 
 An ``ExampleStore`` is immutable: every method returns a new one. Only the large array is shared
 between them, and only rows that neither of them uses are written.
@@ -86,10 +87,10 @@ class ExampleStore:
         return scale
 
     def rows(self) -> "TreeRows":
-        """Input of the kernels; each example has the weight of all it represents."""
+        """The examples for compiled code, each with the weight of all examples it represents."""
         from everlearn.forest.tree import TreeRows
 
-        scale = np.append(self.scale, 0.0)  # the last for rows without an example
+        scale = np.append(self.scale, 0.0)  # the last is that of rows without an example (NONE)
         return TreeRows(self.X, self.slot, self.weight * scale[self.slot])
 
     def evicted(
@@ -120,7 +121,7 @@ class ExampleStore:
     def with_batch(
         self, X: Floats32, slots: Slots, weights: Array | None, keys: Array, numbers: Slots
     ) -> tuple["ExampleStore", Ints]:
-        """With more examples, and the rows they got."""
+        """With more examples; returns also the rows they are stored in."""
         n_new = len(X)
         free = np.flatnonzero(self.slot == NONE)
         if len(free) < n_new:
@@ -137,23 +138,24 @@ class ExampleStore:
         return replace(self, slot=slot, weight=weight, key=key, number=number), rows
 
     def with_seen(self, slots: Slots, weights: Array | None) -> "ExampleStore":
-        """With the weight of these examples counted, stored or not."""
+        """With these examples counted in ``seen`` and ``n_taught``, stored or not."""
         n_slots = max(self.n_slots, int(slots.max()) + 1)
         seen = np.bincount(slots, weights, n_slots).astype(np.float64)
         seen[: self.n_slots] += self.seen
         return replace(self, seen=seen, n_taught=self.n_taught + len(slots))
 
     def find(self, X: Floats32, slots: Slots, weights: Array | None) -> tuple[Ints, Array, Array]:
-        """Where examples are: rows, the weight to take from each, and what is not stored by slot.
+        """Find examples by their content.
 
-        Raises ``NeverLearned`` if they cannot have been learned.
+        Returns the rows that hold them, the weight to remove from each row, and for each slot the
+        weight that is not stored. Raises ``NeverLearned`` if the examples cannot have been learned.
         """
-        where = {slot: self._by_content(slot) for slot in np.unique(slots).tolist()}
+        rows_of_slot = {slot: self._by_content(slot) for slot in np.unique(slots).tolist()}
         taken = np.zeros(len(self.slot))
         missing = np.zeros(self.n_slots)
         for i, slot in enumerate(slots.tolist()):
             need = 1.0 if weights is None else float(weights[i])
-            for row in where[slot].get(X[i].tobytes(), ()):
+            for row in rows_of_slot[slot].get(X[i].tobytes(), ()):
                 part = min(need, self.weight[row] - taken[row])
                 taken[row] += part
                 need -= part
@@ -170,8 +172,11 @@ class ExampleStore:
         rows = np.flatnonzero(taken > 0).astype(np.int32)
         return rows, taken[rows], missing
 
-    def lightened(self, rows: Ints, weights: Array, missing: Array) -> "ExampleStore":
-        """With less weight on some rows, none where nothing is left, and less seen."""
+    def with_less_weight(self, rows: Ints, weights: Array, missing: Array) -> "ExampleStore":
+        """With these weights subtracted from rows and from ``seen``; rows of no weight become free.
+
+        ``missing`` is subtracted from ``seen`` only.
+        """
         slot, weight = self.slot.copy(), self.weight.copy()
         weight[rows] -= weights
         seen = self.seen - missing - np.bincount(slot[rows], weights, self.n_slots)
@@ -215,12 +220,12 @@ class ExampleStore:
 
     def _require_consistent(self) -> None:
         """Raise ``DamagedModel`` with the name of an array that contradicts the others."""
-        held = self.stored
+        stored = self.stored
         with np.errstate(all="ignore"):
-            weight = self.rows().weight[held]
+            weight = self.rows().weight[stored]
         if not np.all((weight > 0) & np.isfinite(weight)):
             raise DamagedModel("weight and seen do not agree: an example has no weight")
-        if np.any(self.number[held] >= self.n_taught):
+        if np.any(self.number[stored] >= self.n_taught):
             raise DamagedModel("number holds a value above n_taught")
 
     def _by_content(self, slot: int) -> dict[bytes, list[int]]:

@@ -17,7 +17,7 @@ from everlearn.forest.settings import NONE, Side
 from everlearn.forest.tree import TreeRows
 
 SMALLEST_GAIN = 1e-9
-# Gains that differ by less are considered equal: the first one is used.
+# Gains that differ by less are considered equal; the lower code is used.
 SAME_GAIN = 1e-12
 # Beyond this many bits, candidates are drawn independently.
 MOST_BITS = 60
@@ -28,10 +28,10 @@ class AtNode(NamedTuple):
 
     Attributes
     ----------
-    rows : their indices
-    sides : the side of each, filled by a splitting function
-    slots, weights : the classes (ascending) and the weight of each
-    position : the index of each slot among them, or NONE
+    rows : indices of the examples
+    sides : the side of each example, filled by a splitting function
+    slots, weights : the classes at the node, ascending, and the weight of each
+    position : the index in ``slots`` of each class, or NONE
     """
 
     rows: Ints
@@ -42,8 +42,8 @@ class AtNode(NamedTuple):
 
 
 @inner
-def census(rows: TreeRows, index: Ints, sides: Ints, n_slots: int) -> AtNode:
-    """Count the classes among some examples."""
+def count_classes(rows: TreeRows, index: Ints, sides: Ints, n_slots: int) -> AtNode:
+    """The classes among the examples ``index``, with their weights."""
     by_slot, weights = zeros(n_slots), zeros(n_slots)
     for i in range(index.shape[0]):
         by_slot[rows.slot[index[i]]] += rows.weight[index[i]]
@@ -173,11 +173,11 @@ def rarest_first(counts: Ints) -> Ints:
     """Indices in ascending order of their counts."""
     order = ints(counts.shape[0], 0)
     for i in range(counts.shape[0]):
-        place = i
-        while place > 0 and counts[order[place - 1]] > counts[i]:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = i
+        j = i
+        while j > 0 and counts[order[j - 1]] > counts[i]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = i
     return order
 
 
@@ -185,10 +185,10 @@ def rarest_first(counts: Ints) -> Ints:
 def best_partition(histogram: Floats64, smallest: float, entropies: Floats64) -> tuple[Any, float]:
     """The best partition of cells into left and right, and its gain; the last cell stays left.
 
-    As :func:`best_assignment` over all codes in ascending order, where bit c of a code says that
-    cell c goes right; (0, 0) if there is none. Codes are visited in the order of a Gray code, so
-    that one cell changes sides at a time, and only the classes in that cell are counted again.
-    Cells with few classes change most often.
+    A partition is a code whose bit c says that cell c goes right; (0, 0) if none gains. The result
+    is that of :func:`best_assignment` over all codes in ascending order, but codes are visited in
+    the order of a Gray code: one cell changes sides at a time, and only the classes in that cell
+    are counted again. Cells with few classes change most often.
     """
     k, n_classes = histogram.shape
     totals, cell_weight = zeros(n_classes), zeros(k)
@@ -210,10 +210,10 @@ def best_partition(histogram: Floats64, smallest: float, entropies: Floats64) ->
     weight, code = 0.0, np.int64(0)
     best, best_gain = np.int64(0), SMALLEST_GAIN
     for step in range(1, np.int64(1) << np.int64(k - 1)):
-        place = 0
-        while not (step >> place) & 1:
-            place += 1
-        cell = order[place]
+        bit = 0
+        while not (step >> bit) & 1:
+            bit += 1
+        cell = order[bit]
         code ^= np.int64(1) << cell
         sign = 1.0 if (code >> cell) & 1 else -1.0
         weight += sign * cell_weight[cell]
@@ -229,7 +229,7 @@ def best_partition(histogram: Floats64, smallest: float, entropies: Floats64) ->
             continue
         split = entropy_term(weight, entropies) + entropy_term(total - weight, entropies) - terms
         gain = (whole - split) / total
-        ahead = gain - best_gain
-        if ahead > SAME_GAIN or (ahead > -SAME_GAIN and best and code < best):
+        difference = gain - best_gain
+        if difference > SAME_GAIN or (difference > -SAME_GAIN and best and code < best):
             best, best_gain = code, gain
     return best, best_gain if best else 0.0

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Rows asked at a time: many, so that rows that pass the same node share its vectors.
+# Rows per block when asked: many, so that rows that pass the same node share its vectors.
 ASK_ROWS = 8192
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples to be learned: those of ``X[order]``; the other arrays are in that order."""
+    """Examples to be learned: ``X[order]``, and their slots, weights and reservoir keys."""
 
     X: Array
     order: Slots
@@ -58,12 +58,12 @@ class Grove:
     trees: tuple["Tree", ...]
 
     @classmethod
-    def planted(cls, split: Any, whitening: Whitening, seeds: NDArray[np.uint64]) -> "Grove":
-        """Empty trees."""
-        from everlearn.forest.tree import planted
+    def empty(cls, split: Any, whitening: Whitening, seeds: NDArray[np.uint64]) -> "Grove":
+        """A grove whose trees have an empty root each."""
+        from everlearn.forest.tree import empty_tree
 
         n_features = len(whitening.mean)
-        trees = tuple(planted(n_features, seed) for seed in seeds)
+        trees = tuple(empty_tree(n_features, seed) for seed in seeds)
         return cls(split, whitening, ExampleStore.none(n_features), trees)
 
     def taught(
@@ -75,8 +75,8 @@ class Grove:
         workers: int,
     ) -> "Grove":
         """A grove that has learned these examples, by the update in the settings."""
-        from everlearn.forest.grow import first_grown
-        from everlearn.forest.tree import own_copy, take_out
+        from everlearn.forest.grow import grow_first_tree
+        from everlearn.forest.tree import own_copy, remove_rows
         from everlearn.forest.update.batch import TreeBatch
 
         evicted, stays = self.examples.evicted(batch.slots, batch.keys, budget)
@@ -92,9 +92,9 @@ class Grove:
         def teach(tree: "Tree") -> "Tree":
             tree = own_copy(tree, len(examples.slot))
             if first:
-                return first_grown(tree, tree_batch.rows, index, settings)
+                return grow_first_tree(tree, tree_batch.rows, index, settings)
             if len(evicted):
-                take_out(tree, evicted)
+                remove_rows(tree, evicted)
             return update(tree, tree_batch, settings)
 
         trees = tuple(in_parallel(teach, self.trees, workers))
@@ -103,21 +103,21 @@ class Grove:
     def forgotten(self, X: Array, slots: Slots, weights: Array | None) -> "Grove":
         """A grove without these examples; raises ``NeverLearned``."""
         rows, taken, missing = self.examples.find(self.whitening(X), slots, weights)
-        return self._lightened(rows, taken, missing)
+        return self._without_weight(rows, taken, missing)
 
     def without_class(self, slot: int) -> "Grove":
         """A grove without any example of a class."""
         rows = self.examples.of_class(slot)
         missing = np.zeros(self.examples.n_slots)
-        return self._lightened(rows, self.examples.weight[rows], missing)
+        return self._without_weight(rows, self.examples.weight[rows], missing)
 
     def relabelled(self, slots: Slots) -> "Grove":
         """An independent copy in which slot i is ``slots[i]``."""
-        from everlearn.forest.tree import apart
+        from everlearn.forest.tree import independent_copy
 
         trees = []
         for tree in self.trees:
-            copy = apart(tree)
+            copy = independent_copy(tree)
             members = copy.members["slot"][: copy.used["members"][0]]
             members[members != NONE] = slots[members[members != NONE]]
             trees.append(copy)
@@ -129,13 +129,13 @@ class Grove:
 
         rows = self.examples.rows()
 
-        def ask_all(part: slice) -> None:
+        def add_block(part: slice) -> None:
             whitened = self.whitening(X[part])
             for tree in self.trees:
                 add_answers(tree, self.split, rows, whitened, answers[part])
 
         size = min(ASK_ROWS, -(-len(X) // workers))
-        in_parallel(ask_all, list(blocks(len(X), size)), workers)
+        in_parallel(add_block, list(blocks(len(X), size)), workers)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything as named arrays; trees are concatenated."""
@@ -156,14 +156,14 @@ class Grove:
         )
         examples = ExampleStore.from_arrays(_under("examples.", arrays), n_features)
         columns = {
-            name: _parted(
-                together,
+            name: _split_by_tree(
+                concatenated,
                 validated_array(
                     arrays, f"lengths.{name}", None, dtype=np.int64, least=0, most=2**40
                 ),
                 name,
             )
-            for name, together in _under("trees.", arrays).items()
+            for name, concatenated in _under("trees.", arrays).items()
         }
         n_trees = {len(parts) for parts in columns.values()}
         if len(n_trees) != 1:
@@ -178,17 +178,17 @@ class Grove:
         """For ``pickle`` and ``copy``: without spare capacity."""
         return type(self).from_state, (self.state(), self.split, self.examples.X.shape[1])
 
-    def _lightened(self, rows: Ints, taken: Array, missing: Array) -> "Grove":
-        from everlearn.forest.tree import own_copy, take_out
+    def _without_weight(self, rows: Ints, taken: Array, missing: Array) -> "Grove":
+        from everlearn.forest.tree import own_copy, remove_rows
 
-        examples = self.examples.lightened(rows, taken, missing)
+        examples = self.examples.with_less_weight(rows, taken, missing)
         gone = rows[examples.slot[rows] == NONE]
         emptied = np.flatnonzero((self.examples.seen > 0) & (examples.seen == 0))
         trees = []
         for tree in self.trees:
             copy = own_copy(tree, len(examples.slot))
-            take_out(copy, gone)
-            # The slot may be reused for another class.
+            remove_rows(copy, gone)
+            # A slot without examples may be reused for another class.
             members = tree.members.copy()
             members["slot"][np.isin(members["slot"], emptied)] = NONE
             trees.append(copy._replace(members=members))
@@ -214,11 +214,13 @@ def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[An
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
 
-def _parted(together: NDArray[Any], lengths: NDArray[np.int64], name: str) -> list[NDArray[Any]]:
-    """The part of each tree."""
-    if not len(lengths) or lengths.sum() != len(together):
+def _split_by_tree(
+    concatenated: NDArray[Any], lengths: NDArray[np.int64], name: str
+) -> list[NDArray[Any]]:
+    """One array per tree."""
+    if not len(lengths) or lengths.sum() != len(concatenated):
         raise DamagedModel(f"lengths.{name} does not add up to the length of trees.{name}")
-    return np.split(together, np.cumsum(lengths)[:-1])
+    return np.split(concatenated, np.cumsum(lengths)[:-1])
 
 
 def in_parallel(work: Callable[[T], R], items: Sequence[T], workers: int) -> list[R]:

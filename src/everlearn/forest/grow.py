@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from everlearn.compiled import by_type, compiled, inner
 from everlearn.forest.buffers import Ints, ints
-from everlearn.forest.gain import AtNode, census, total_of
+from everlearn.forest.gain import AtNode, count_classes, total_of
 from everlearn.forest.randomness import random_unit
 from everlearn.forest.route import partition, push
 from everlearn.forest.settings import DEAD, NONE, ForestSettings
@@ -31,12 +31,13 @@ from everlearn.forest.tree import (
     with_room,
 )
 
-# With update="auto" a node is grown again when it is PATIENCE^(1 ± PATIENCE_SPREAD) times as heavy
-# as when it was grown, a random power for each node; a leaf that could not be split is tried again
-# when it is LEAF_PATIENCE times as heavy. Chosen on held-out training examples of CIFAR-100.
-PATIENCE = 8.0
-PATIENCE_SPREAD = 0.75
-LEAF_PATIENCE = 3.0
+# With update="auto" a node is grown again when it is REGROW_FACTOR^(1 + s) times as heavy as when
+# it was grown, with a random s between −REGROW_SPREAD and REGROW_SPREAD for each node; a leaf that
+# could not be split is tried again when it is LEAF_REGROW_FACTOR times as heavy. All three were
+# chosen on held-out training examples of CIFAR-100.
+REGROW_FACTOR = 8.0
+REGROW_SPREAD = 0.75
+LEAF_REGROW_FACTOR = 3.0
 # Capacity for splits is extended by this many nodes at a time.
 NODES_AT_A_TIME = 8
 
@@ -45,9 +46,10 @@ NODES_AT_A_TIME = 8
 def find_split(
     split: Any, tree: Tree, node: int, rows: TreeRows, at: AtNode, settings: ForestSettings
 ) -> float:
-    """Give a node a splitting function and its examples their sides; implemented per kind of split.
+    """Find the splitting function of a node, and the side of each of its examples.
 
-    Returns the gain. If there is none, returns 0 and leaves the node unchanged.
+    Implemented per kind of split. Returns the gain; without a gain, returns 0 and leaves the node
+    unchanged.
     """
     raise NotImplementedError
 
@@ -62,16 +64,16 @@ def extend_split(
     arriving: Ints,
     settings: ForestSettings,
 ) -> float:
-    """Extend the splitting function of a node by new classes; implemented per kind of split.
+    """Extend the splitting function of a node by the classes ``arriving``.
 
-    ``at.sides`` holds the side of each example, and is overwritten. Returns the gain. If there is
-    none, returns 0 and leaves the node unchanged.
+    Implemented per kind of split. ``at.sides`` holds the side of each example, and is overwritten.
+    Returns the gain; without a gain, returns 0 and leaves the node unchanged.
     """
     raise NotImplementedError
 
 
-class Front(NamedTuple):
-    """Leaves to be grown: runs of ``rows``; the last of ``segments`` is next."""
+class OpenLeaves(NamedTuple):
+    """A stack of leaves to be grown, each with a run of ``rows``; the last segment is next."""
 
     rows: Ints
     sides: Ints
@@ -79,16 +81,16 @@ class Front(NamedTuple):
     n_open: NDArray[np.int64]
 
 
-def first_grown(tree: Tree, rows: TreeRows, index: Ints, settings: ForestSettings) -> Tree:
+def grow_first_tree(tree: Tree, rows: TreeRows, index: Ints, settings: ForestSettings) -> Tree:
     """A tree trained on these examples, from an empty root."""
     n_leaves = len(index) / (1.0 + 2.0 * settings.smallest)
     n_nodes, n_vectors = int(2 * n_leaves), int(n_leaves * settings.vectors_per_node)
-    # Unwritten memory costs nothing; still no more than the examples themselves.
+    # Memory that is never written to costs nothing. Vectors are at most as many as examples.
     tree = with_room(tree, n_nodes, 0, min(n_vectors, len(index)))
     segments = np.empty(1 + len(index), SEGMENT)
     segments[0] = (0, 0, len(index))
-    front = Front(index.copy(), np.empty(len(index), np.int32), segments, np.array([1]))
-    return _grown(tree, rows, front, settings)
+    pending = OpenLeaves(index.copy(), np.empty(len(index), np.int32), segments, np.array([1]))
+    return _grown(tree, rows, pending, settings)
 
 
 def with_leaves_grown(
@@ -96,11 +98,11 @@ def with_leaves_grown(
 ) -> Tree:
     """The tree with every touched leaf grown; space of cut nodes is reclaimed first."""
     tree, touched = compacted(tree, touched)
-    return _grown(tree, rows, opened(tree, touched), settings)
+    return _grown(tree, rows, open_leaves(tree, touched), settings)
 
 
 @compiled
-def opened(tree: Tree, touched: NDArray[np.bool_]) -> Front:
+def open_leaves(tree: Tree, touched: NDArray[np.bool_]) -> OpenLeaves:
     """The touched leaves, to be grown in order, with their examples."""
     leaves = ints(tree.used[0].nodes, NONE)
     n_leaves, n_rows = 0, 0
@@ -123,16 +125,16 @@ def opened(tree: Tree, touched: NDArray[np.bool_]) -> Front:
             end += 1
             row = tree.links[row].next
         tree.nodes[leaves[i]].head = NONE
-        push(segments, n_leaves - 1 - i, leaves[i], begin, end)  # the last of them is next
+        push(segments, n_leaves - 1 - i, leaves[i], begin, end)  # so that the first leaf is next
     n_open = np.empty(1, np.int64)
     n_open[0] = n_leaves
-    return Front(index, sides, segments, n_open)
+    return OpenLeaves(index, sides, segments, n_open)
 
 
-def _grown(tree: Tree, rows: TreeRows, front: Front, settings: ForestSettings) -> Tree:
-    while front.n_open[0]:
-        grow_within_room(tree, rows, front, settings)
-        if front.n_open[0]:
+def _grown(tree: Tree, rows: TreeRows, pending: OpenLeaves, settings: ForestSettings) -> Tree:
+    while pending.n_open[0]:
+        grow_within_room(tree, rows, pending, settings)
+        if pending.n_open[0]:
             tree = with_room_for_splits(tree, settings)
     return tree
 
@@ -148,19 +150,21 @@ def with_room_for_splits(tree: Tree, settings: ForestSettings) -> Tree:
 
 
 @compiled
-def grow_within_room(tree: Tree, rows: TreeRows, front: Front, settings: ForestSettings) -> None:
+def grow_within_room(
+    tree: Tree, rows: TreeRows, pending: OpenLeaves, settings: ForestSettings
+) -> None:
     """Grow until nothing is left to grow, or the capacity might not suffice for the next split."""
-    while front.n_open[0] and has_room(tree, settings):
-        front.n_open[0] -= 1
-        place = front.n_open[0]
-        node = front.segments[place].node
-        begin, end = front.segments[place].begin, front.segments[place].end
-        here, sides = front.rows[begin:end], front.sides[begin:end]
-        at = census(rows, here, sides, settings.n_slots)
+    while pending.n_open[0] and has_room(tree, settings):
+        pending.n_open[0] -= 1
+        top = pending.n_open[0]
+        node = pending.segments[top].node
+        begin, end = pending.segments[top].begin, pending.segments[top].end
+        here, sides = pending.rows[begin:end], pending.sides[begin:end]
+        at = count_classes(rows, here, sides, settings.n_slots)
         weight, gain = total_of(at.weights), 0.0
         if at.slots.shape[0] > 1 and weight > 2.0 * settings.smallest:
             gain = find_split(settings.split, tree, node, rows, at, settings)
-        tree.nodes[node].limit = limit_of(at, weight, gain > 0.0, settings, tree)
+        tree.nodes[node].limit = regrow_limit(at, weight, gain > 0.0, settings, tree)
         if gain <= 0.0:
             for i in range(end - begin - 1, -1, -1):
                 link(tree, here[i], node)
@@ -172,9 +176,9 @@ def grow_within_room(tree: Tree, rows: TreeRows, front: Front, settings: ForestS
         make_leaf(tree, right, node)
         tree.nodes[node].left, tree.nodes[node].right = left, right
         middle = begin + partition(here, sides)
-        push(front.segments, place, right, middle, end)
-        push(front.segments, place + 1, left, begin, middle)
-        front.n_open[0] += 2
+        push(pending.segments, top, right, middle, end)
+        push(pending.segments, top + 1, left, begin, middle)
+        pending.n_open[0] += 2
 
 
 @inner
@@ -189,17 +193,18 @@ def has_room(tree: Tree, settings: ForestSettings) -> bool:
 
 
 @inner
-def limit_of(
+def regrow_limit(
     at: AtNode, weight: float, splits: bool, settings: ForestSettings, tree: Tree
 ) -> float:
     """The weight a node grown from these examples may reach before it is grown again.
 
-    The factor for splitting nodes is random, so that the trees of a forest are renewed at different
-    times. A leaf that was never tried, because it is too light or of one class, is due at once.
+    The factor for splitting nodes is random, so that the trees of a forest are regrown at different
+    times. A leaf that no split was tried for, because it is too light or has one class, is grown
+    when its next example arrives.
     """
     if splits:
-        power = 1.0 + PATIENCE_SPREAD * (2.0 * random_unit(tree.random) - 1.0)
-        return weight * PATIENCE**power
+        power = 1.0 + REGROW_SPREAD * (2.0 * random_unit(tree.random) - 1.0)
+        return weight * REGROW_FACTOR**power
     if at.slots.shape[0] == 1 or weight <= 2.0 * settings.smallest:
         return weight
-    return weight * LEAF_PATIENCE
+    return weight * LEAF_REGROW_FACTOR

@@ -1,8 +1,8 @@
 """The path of one example through a tree, as data and as a picture (Fig. 15).
 
-At every node: the classes that decide there, the side of each, the distance of its centroid from
-the example, and the stored examples nearest to that centroid in its cell. Examples are given by
-their ordinal, 0 = first, so they can be looked up in a list of images in the order of teaching.
+Every node lists its classes, the side of each, the distance of its centroid from the example, and
+the stored examples of its cell that are nearest to that centroid. Examples are given by their
+ordinal, 0 = first, so they can be looked up in a list of images in the order of teaching.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Member:
-    """A class that takes part in the decision of a node.
+    """One of the classes that decide at a node.
 
     ``label`` is ``None`` if the class was forgotten since. ``distance`` (in whitened features) and
     ``examples`` refer to its centroid, and are empty if the node has none.
@@ -108,7 +108,7 @@ def draw(
     image_of : callable
         The image of an example by its number.
     image : ndarray, optional
-        The example asked about, shown on top.
+        The example whose path it is, shown on top.
     most_members : int, default=5
         Centroids per row; those nearest to the example come first.
     """
@@ -128,18 +128,18 @@ def draw(
     grid[0, 0].set_title(f"→ {leaf[0]} ({leaf[1]:.0%})", loc="left", fontsize=9)
     for row, step in zip(grid[1:], decisions, strict=True):
         order = sorted(range(len(step.members)), key=lambda m: step.members[m].distance or 0.0)
-        for place, member in enumerate(order[:most_members]):
-            one = step.members[member]
-            cells = row[place * per_member : (place + 1) * per_member]
-            cells[0].set_title(f"{one.label}", loc="left", fontsize=7)
-            for cell, example in zip(cells, one.examples, strict=False):
+        for position, index in enumerate(order[:most_members]):
+            member = step.members[index]
+            cells = row[position * per_member : (position + 1) * per_member]
+            cells[0].set_title(f"{member.label}", loc="left", fontsize=7)
+            for cell, example in zip(cells, member.examples, strict=False):
                 cell.imshow(image_of(example), cmap="gray")
                 cell.axis("on")
                 cell.set_xticks([])
                 cell.set_yticks([])
                 for edge in cell.spines.values():
-                    edge.set_linestyle(":" if one.goes_right else "--")
-                    edge.set_linewidth(3.0 if member == step.nearest else 1.0)
+                    edge.set_linestyle(":" if member.goes_right else "--")
+                    edge.set_linewidth(3.0 if index == step.nearest else 1.0)
     return figure
 
 
@@ -187,12 +187,12 @@ def _decision(
         return known, None, margin, margin > 0
     centroids = vectors.astype(float)
     here = grove.examples.X[rows].astype(float)
-    apart = np.linalg.norm(here[:, None] - centroids[None], axis=2)
+    to_centroids = np.linalg.norm(here[:, None] - centroids[None], axis=2)
     distances = np.linalg.norm(centroids - x, axis=1)
     found = []
     for member, label in enumerate(labels):
-        cell = np.flatnonzero(apart.argmin(axis=1) == member)
-        closest = cell[np.argsort(apart[cell, member], kind="stable")[:n_examples]]
+        cell = np.flatnonzero(to_centroids.argmin(axis=1) == member)
+        closest = cell[np.argsort(to_centroids[cell, member], kind="stable")[:n_examples]]
         numbers = tuple(int(n) for n in grove.examples.number[rows[closest]])
         found.append(Member(label, bool(sides[member]), float(distances[member]), numbers))
     nearest = int(distances.argmin())

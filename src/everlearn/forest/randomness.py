@@ -35,7 +35,7 @@ def random_unit(random: Generator) -> Any:
 
 @compiled
 def random_units(random: Generator, n: int) -> Array:
-    """Numbers in (0, 1)."""
+    """``n`` numbers in (0, 1)."""
     units = zeros(n)
     for i in range(n):
         units[i] = random_unit(random)
@@ -44,7 +44,7 @@ def random_units(random: Generator, n: int) -> Array:
 
 @inner
 def random_subset(n: int, k: int, random: Generator) -> Ints:
-    """K of the numbers below n, ascending."""
+    """A random choice of ``k`` different numbers below ``n``, ascending."""
     numbers, drawn = ints(n, 0), ints(n, 0)
     for i in range(n):
         numbers[i] = i
@@ -63,7 +63,7 @@ def random_subset(n: int, k: int, random: Generator) -> Ints:
 
 @inner
 def random_index(cumulative: Array, random: Generator) -> Any:
-    """A random index, with probability proportional to its weight."""
+    """A random index, with probability proportional to its weight; takes cumulative weights."""
     u = random_unit(random) * cumulative[-1]
     low, high = 0, cumulative.shape[0] - 1
     while low < high:

@@ -31,7 +31,7 @@ def dot(x: Floats32, w: Floats32) -> Any:
 
 @inner
 def partition(index: Ints, sides: Ints) -> int:
-    """Move rows that go left to the front, keeping the order; returns how many go left."""
+    """Move rows that go left to the front, keeping their order; returns how many go left."""
     right = ints(index.shape[0], NONE)
     n_left, n_right = 0, 0
     for i in range(index.shape[0]):
@@ -47,11 +47,11 @@ def partition(index: Ints, sides: Ints) -> int:
 
 
 @inner
-def push(segments: Records, place: int, node: int, begin: int, end: int) -> None:
-    """Write one segment of a stack."""
-    segments[place].node = node
-    segments[place].begin = begin
-    segments[place].end = end
+def push(segments: Records, position: int, node: int, begin: int, end: int) -> None:
+    """Write a segment at a position of a stack."""
+    segments[position].node = node
+    segments[position].begin = begin
+    segments[position].end = end
 
 
 @compiled

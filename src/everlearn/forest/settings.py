@@ -11,13 +11,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# No node, no row, no class; and the parent of a node that was cut.
+# No node, row or class.
 NONE = -1
+# The parent of a node that was cut off.
 DEAD = -2
-# The first node, of the type that nodes have in a tree: a literal 0 would compile callers again.
+# The first node. An int32, as nodes in trees are: with a Python integer numba would compile the
+# functions that take a node a second time.
 ROOT: Any = np.int32(0)
-# The minimum of a leaf is at most this share of an average class: with few examples per class,
-# leaves of a fixed size would mix classes unnecessarily.
+# The minimum weight of a leaf is at most this share of an average class: with few examples per
+# class, a fixed minimum would mix classes unnecessarily.
 SMALLEST_SHARE = 0.1
 
 
@@ -29,7 +31,7 @@ class Side(IntEnum):
 
 
 class Update(IntEnum):
-    """How existing trees are updated (Sec. 4, and our own)."""
+    """How existing trees are updated: four ways of the paper (Sec. 4), and AUTO."""
 
     ULS = 0
     IGT = 1
@@ -63,7 +65,7 @@ class ForestSettings(NamedTuple):
     n_slots : int
         Classes are numbers below this.
     members_per_node, vectors_per_node : int
-        The most that one node needs.
+        Upper bounds of what one node needs.
     smallest : float
         μ: both sides of a split keep more than this.
     update, node_sampling : int

@@ -4,12 +4,15 @@
     f(x) = e_κ*,  κ* = argmin over K^n of ‖x − c_κ^n‖,  e_κ ∈ {left, right} by highest gain  (Eq. 8)
     RUST: new classes join K^n by reservoir sampling, and their e_κ are chosen by gain      (Eq. 9)
 
-K^n are a node's members, e_κ their sides, c_κ its vectors; ‖x − c‖ is least where x·c − ½‖c‖² is
-greatest. With k = |K^n|: training O(k d) per example and O(classes) per candidate, routing O(k d).
+K^n are a node's members, e_κ their sides, c_κ^n its vectors; ‖x − c‖ is least where x·c − ½‖c‖² is
+greatest. With k = |K^n|: training costs O(k d) per example and O(k · classes) per candidate,
+routing O(k d) per example, memory k d numbers per node. What can be merged and forgotten is in
+``classifier.py``.
 
-Deviations from the paper: all 2^(k−1) partitions of the centroids are tried if there are no more
-than ``n_candidates``, by a Gray code; the last centroid stays left, since a partition and its
-mirror image are the same; several new classes join a node together.
+Deviations from the paper: all partitions of the centroids, 2^(k−1) − 1, are tried if there are no
+more than ``n_candidates``, by a Gray code; the last centroid stays left, since a partition and its
+mirror image are the same; several new classes join a node together. Those of the whole forest are
+in the notes of :class:`NCMForest`.
 """
 
 from typing import Any, NamedTuple
@@ -61,7 +64,7 @@ class NCMSplit(NamedTuple):
 def find_ncm_split(
     split: NCMSplit, tree: Tree, node: int, rows: TreeRows, at: AtNode, settings: ForestSettings
 ) -> float:
-    """Class means of a random subset of the classes, with their best partition into sides."""
+    """Use the class means of a random subset of classes, with their best partition into sides."""
     k = min(split.subset, at.slots.shape[0])
     member, vector = tree.used[0].members, tree.used[0].vectors
     chosen = random_subset(at.slots.shape[0], k, tree.random)
@@ -82,7 +85,7 @@ def find_ncm_split(
     else:
         gain = best_of_random(split, tree, histogram, member_side, settings)
     if gain > 0.0:
-        adopt_centroids(tree, node, at, member_side)
+        store_centroids(tree, node, at, member_side)
     return gain
 
 
@@ -104,8 +107,8 @@ def best_of_random(
 
 
 @inner
-def adopt_centroids(tree: Tree, node: int, at: AtNode, member_side: Bytes) -> None:
-    """Give a node the prepared members and vectors; turn cells into sides."""
+def store_centroids(tree: Tree, node: int, at: AtNode, member_side: Bytes) -> None:
+    """Give a node the members and vectors written after the used ones; turn cells into sides."""
     k = member_side.shape[0]
     member = tree.used[0].members
     for i in range(k):
@@ -126,7 +129,7 @@ def class_means(
 ) -> None:
     """c_κ = mean of the examples of class κ (Eq. 7), and ½‖c_κ‖²; member_of[slot] is its index.
 
-    One class after another, so that the current sum stays in the processor's nearest cache.
+    One class after another, so that the current sum stays in the processor's first-level cache.
     """
     k, d = means.shape
     begin = ints(k + 2, 0)
@@ -191,7 +194,7 @@ def nearest_cells(
 ) -> None:
     """cells_i = argmax_k x_i·c_k − ½‖c_k‖² for the rows in ``index``; 0 if there is none.
 
-    Four rows at a time, two centroids at a time: eight products for six loads.
+    Four rows and two centroids at a time, so that a loaded value is used several times.
     """
     n, k, d = index.shape[0], centroids.shape[0], X.shape[1]
     best, score = vectors(1, 4)[0], vectors(1, 4)[0]
@@ -310,16 +313,17 @@ def extend_ncm_split(
         column += source[i] == NONE
     best, gain = best_assignment(candidates, histogram, settings.smallest, settings.entropies)
     if best >= 0:
-        adopt_centroids(tree, node, at, candidates[best])
+        store_centroids(tree, node, at, candidates[best])
     return gain
 
 
 @inner
 def reservoir(split: NCMSplit, tree: Tree, node: int, at: AtNode, arriving: Ints) -> Ints:
-    """Choose the members of a node: written in place; NONE for new ones, else their old index.
+    """Choose the members of a node by reservoir sampling (Sec. 4.4.1).
 
-    A new class joins while there is room; after that it replaces a random member with probability
-    (members) / (classes seen so far), and is ignored otherwise.
+    Their classes are written after the used members. Returns for each the index of the old member,
+    or NONE for a new class. A new class joins while there is room; after that it replaces a random
+    member with probability (members) / (classes seen so far), and is ignored otherwise.
     """
     size, first = tree.nodes[node].size, tree.nodes[node].member
     n_seen = at.slots.shape[0] - arriving.shape[0]
@@ -331,14 +335,14 @@ def reservoir(split: NCMSplit, tree: Tree, node: int, at: AtNode, arriving: Ints
         tree.members[ready + i].slot = tree.members[first + i].slot
     for i in range(arriving.shape[0]):
         n_seen += 1
-        place = np.int64(size)
+        chosen = np.int64(size)
         if size < room:
             size += 1
         else:
-            place = random_below(tree.random, n_seen)
-        if place < size:
-            source[place] = NONE
-            tree.members[ready + place].slot = arriving[i]
+            chosen = random_below(tree.random, n_seen)
+        if chosen < size:
+            source[chosen] = NONE
+            tree.members[ready + chosen].slot = arriving[i]
     return source[:size]
 
 
@@ -353,7 +357,7 @@ def merge_centroids(
     half_square: Floats32,
     n_slots: int,
 ) -> None:
-    """The old centroids unchanged, and those of new classes from the available examples."""
+    """Write the members' centroids: old ones unchanged, new ones as means of their examples."""
     member_of = ints(n_slots, NONE)
     n_new = 0
     for i in range(source.shape[0]):
@@ -363,12 +367,12 @@ def merge_centroids(
     fresh, fresh_squares = vectors(n_new, means.shape[1]), vectors(1, n_new)[0]
     class_means(rows, index, member_of, fresh, fresh_squares)
     first = tree.nodes[node].vector
-    place = 0
+    n_written = 0
     for i in range(source.shape[0]):
         new = source[i] == NONE
-        row = place if new else first + source[i]
+        row = n_written if new else first + source[i]
         centroid = fresh[row] if new else tree.vectors[row]
         for j in range(means.shape[1]):
             means[i, j] = centroid[j]
         half_square[i] = fresh_squares[row] if new else tree.half_square[row]
-        place += new
+        n_written += new

@@ -5,12 +5,13 @@
     RUST: training of w continues, once for either side of a new class; the better one is kept
 
 w is a node's vector, b its threshold, its members are the classes at the node with their
-meta-labels. Training costs O(candidates · d) per step, at least 200 and at most ``max_steps``
-steps; routing O(d).
+meta-labels, λ is ``regularization``. Training costs O(candidates · d) per step, at least 200 and at
+most ``max_steps`` steps; routing O(d) per example; memory d numbers per node. What can be merged
+and forgotten is in ``classifier.py``.
 
 Deviations from the paper: hyperplanes have an intercept, the weight of an additional feature that
-is always 1; q new classes at once are tried in 2q of the 2^q ways; a known class without a
-meta-label at a node takes the side on which most of its examples are.
+is always 1; q new classes at once are tried with 2q of the 2^q meta-labelings; a known class
+without a meta-label at a node takes the side on which most of its examples are.
 """
 
 from typing import Any, NamedTuple
@@ -62,7 +63,7 @@ class Hyperplanes(NamedTuple):
 def find_svm_split(
     split: SVMSplit, tree: Tree, node: int, rows: TreeRows, at: AtNode, settings: ForestSettings
 ) -> float:
-    """Random meta-labels for the classes, a linear SVM for each, the best of them."""
+    """Train a linear SVM for each of some random meta-labels of the classes; use the best."""
     k, d = at.slots.shape[0], rows.X.shape[1]
     free = assignments(k - 1, split.n_candidates, True, tree.random)
     labels = flags(free.shape[0], k)
@@ -70,11 +71,11 @@ def find_svm_split(
         for i in range(k - 1):
             labels[c, i] = free[c, i]
     planes = Hyperplanes(labels, vectors(free.shape[0], d), vectors(1, free.shape[0])[0])
-    return train_and_adopt(split, tree, node, rows, at, planes, settings)
+    return train_and_store(split, tree, node, rows, at, planes, settings)
 
 
 @inner
-def train_and_adopt(
+def train_and_store(
     split: SVMSplit,
     tree: Tree,
     node: int,
@@ -95,13 +96,13 @@ def train_and_adopt(
     tree.nodes[node].member = member
     tree.nodes[node].size = at.slots.shape[0]
     tree.used[0].members += at.slots.shape[0]
-    adopt_hyperplane(tree, node, planes.W[best], planes.thresholds[best])
+    store_hyperplane(tree, node, planes.W[best], planes.thresholds[best])
     return gain
 
 
 @inner
-def adopt_hyperplane(tree: Tree, node: int, w: Floats32, threshold: float) -> None:
-    """Give a node a hyperplane."""
+def store_hyperplane(tree: Tree, node: int, w: Floats32, threshold: float) -> None:
+    """Append a hyperplane to the tree's vectors, and assign it to a node."""
     vector = tree.used[0].vectors
     for j in range(w.shape[0]):
         tree.vectors[vector, j] = w[j]
@@ -173,14 +174,14 @@ def best_hyperplane(
         for c in range(W.shape[0]):
             if dot(x, W[c]) > thresholds[c]:
                 right[c, position] += rows.weight[row]
-    ways, histogram = flags(1, 2), zero_table(2, at.slots.shape[0])
-    ways[0, 0], ways[0, 1] = Side.RIGHT, Side.LEFT
+    partition, histogram = flags(1, 2), zero_table(2, at.slots.shape[0])
+    partition[0, 0], partition[0, 1] = Side.RIGHT, Side.LEFT
     best, best_gain = -1, 0.0
     for c in range(W.shape[0]):
         for j in range(at.slots.shape[0]):
             histogram[0, j] = right[c, j]
             histogram[1, j] = at.weights[j] - right[c, j]
-        found, gain = best_assignment(ways, histogram, settings.smallest, settings.entropies)
+        found, gain = best_assignment(partition, histogram, settings.smallest, settings.entropies)
         if found >= 0 and gain > best_gain:
             best, best_gain = c, gain
     if best >= 0:
@@ -235,7 +236,8 @@ def extend_svm_split(
 ) -> float:
     """Continue to train a node's hyperplane, with meta-labels for new classes.
 
-    One new class is tried on both sides (two SVMs); q new classes in 2q of the 2^q ways.
+    One new class is tried on both sides (two SVMs); q new classes are tried with 2q of the 2^q
+    meta-labelings.
     """
     known = known_sides(tree, node, rows, at)
     n_new, k, d = arriving.shape[0], at.slots.shape[0], rows.X.shape[1]
@@ -252,7 +254,7 @@ def extend_svm_split(
             W[c, j] = w[j]
         thresholds[c] = tree.nodes[node].threshold
     planes = Hyperplanes(labels, W, thresholds)
-    return train_and_adopt(split, tree, node, rows, at, planes, settings)
+    return train_and_store(split, tree, node, rows, at, planes, settings)
 
 
 @inner
@@ -261,14 +263,14 @@ def known_sides(tree: Tree, node: int, rows: TreeRows, at: AtNode) -> Bytes:
 
     ``at.sides`` holds the current side of each example.
     """
-    lean = zeros(at.slots.shape[0])
+    majority = zeros(at.slots.shape[0])
     for i in range(at.rows.shape[0]):
         row = at.rows[i]
         sign = 1.0 if at.sides[i] == Side.RIGHT else -1.0
-        lean[at.position[rows.slot[row]]] += sign * rows.weight[row]
+        majority[at.position[rows.slot[row]]] += sign * rows.weight[row]
     known = flags(1, at.slots.shape[0])[0]
     for i in range(at.slots.shape[0]):
-        known[i] = lean[i] > 0.0
+        known[i] = majority[i] > 0.0
     first = tree.nodes[node].member
     for member in range(first, first + tree.nodes[node].size):
         slot = tree.members[member].slot

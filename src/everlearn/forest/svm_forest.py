@@ -95,10 +95,10 @@ class SVMForest(ForestClassifier):
     λ and epochs were chosen on held-out training examples of 50 classes of CIFAR-100; between 1e-4
     and 1e-1 the choice hardly matters. Unlike in the paper, hyperplanes have an intercept (the
     weight of an additional feature that is always 1), so that a forest that starts with a handful
-    of examples need not be centred; q new classes at once are tried in 2q of the 2^q ways; a known
-    class without a meta-label at a node takes the side on which most of its examples are. Other
-    choices that the paper leaves open are made as in :class:`NCMForest`. The first use on a machine
-    compiles for some seconds; the result is cached on disk.
+    of examples need not be centred; q new classes at once are tried with 2q of the 2^q
+    meta-labelings; a known class without a meta-label at a node takes the side on which most of its
+    examples are. Other choices that the paper leaves open are made as in :class:`NCMForest`. The
+    first use on a machine compiles for some seconds; the result is cached on disk.
 
     References
     ----------

@@ -1,13 +1,13 @@
 """A tree as flat arrays over stored examples, with copies, links and cuts.
 
-Node 0 is the root; a node is a leaf when its left child is NONE. A splitting node owns ``size``
-members from ``member`` on, each a class and the side it was sent to, and vectors from ``vector``
-on: an NCM node one centroid c_κ per member with ½‖c_κ‖², a hyperplane node one w with a threshold.
-A leaf's examples are a doubly linked list over the rows, which gives the distribution P_l(κ).
+Node 0 is the root; a node is a leaf if its left child is NONE. A splitting node owns ``size``
+members from ``member`` on, each a class with its side, and vectors from ``vector`` on: an NCM node
+one centroid c_κ per member with ½‖c_κ‖², a hyperplane node one w with a threshold. A leaf's
+examples are a doubly linked list over the rows, which gives the distribution P_l(κ).
 
-A tree is never changed under a reader. Teaching works on a copy; members and vectors, which are
-most of a tree, are shared by the copy, because they are only appended to: the part counted by a
-reader's ``used`` does not change. A tree that two forests will teach needs an :func:`apart` copy.
+A tree is never changed while it is read: teaching works on a copy. The copy shares members and
+vectors, which are most of a tree; they are only appended to, so the part that a reader's ``used``
+counts does not change. A tree that two forests will teach needs an :func:`independent_copy`.
 """
 
 from typing import Any, NamedTuple
@@ -39,10 +39,10 @@ NODE = np.dtype(
 MEMBER = np.dtype([("slot", np.int32), ("side", np.uint8)])
 LINK = np.dtype([("leaf", np.int32), ("next", np.int32), ("previous", np.int32)])
 USED = np.dtype([("nodes", np.int64), ("members", np.int64), ("vectors", np.int64)])
-# A run of examples that has reached a node on its way down.
+# A run of examples at a node that they have reached on their way down.
 SEGMENT = np.dtype([("node", np.int32), ("begin", np.int64), ("end", np.int64)])
 # Capacity of vectors, as a multiple of those in use.
-ROOM = 2
+VECTOR_CAPACITY = 2
 LEAF = (NONE, NONE, NONE, NONE, NONE, 0, NONE, 0.0, 0.0, NONE, 0)
 
 
@@ -92,8 +92,8 @@ class Tree(NamedTuple):
 # Creation, copies, capacity.
 
 
-def planted(n_features: int, seed: np.uint64) -> Tree:
-    """An empty root."""
+def empty_tree(n_features: int, seed: np.uint64) -> Tree:
+    """A tree that is a root without examples."""
     nodes = np.array([LEAF], NODE)
     return Tree(
         nodes,
@@ -118,8 +118,8 @@ def own_copy(tree: Tree, n_rows: int) -> Tree:
     )
 
 
-def apart(tree: Tree) -> Tree:
-    """An independent copy."""
+def independent_copy(tree: Tree) -> Tree:
+    """A copy that shares no array with the original."""
     return Tree._make(array.copy() for array in tree)
 
 
@@ -141,19 +141,19 @@ def _with_vectors_moved(tree: Tree, n_more: int) -> Tree:
     """
     nodes = tree.nodes[: tree.used["nodes"][0]]
     live = np.flatnonzero(nodes["parent"] != DEAD)
-    places, nodes["vector"][live] = _gathered(nodes["vector"][live], nodes["n_vectors"][live])
-    tree.used["vectors"] = len(places)
-    length = max(len(places) + n_more, ROOM * len(places))
+    kept, nodes["vector"][live] = _run_indices(nodes["vector"][live], nodes["n_vectors"][live])
+    tree.used["vectors"] = len(kept)
+    length = max(len(kept) + n_more, VECTOR_CAPACITY * len(kept))
     return tree._replace(
-        vectors=_moved(tree.vectors, places, length),
-        half_square=_moved(tree.half_square, places, length),
+        vectors=_moved(tree.vectors, kept, length),
+        half_square=_moved(tree.half_square, kept, length),
     )
 
 
-def _moved(array: NDArray[Any], places: NDArray[np.intp], length: int) -> NDArray[Any]:
-    """Some of its rows, with spare capacity, which costs nothing until it is written to."""
+def _moved(array: NDArray[Any], indices: NDArray[np.intp], length: int) -> NDArray[Any]:
+    """Some rows of an array, with spare capacity, which costs nothing until it is written to."""
     moved = np.empty((length, *array.shape[1:]), array.dtype)
-    np.take(array, places, axis=0, out=moved[: len(places)], mode="clip")
+    np.take(array, indices, axis=0, out=moved[: len(indices)], mode="clip")
     return moved
 
 
@@ -184,39 +184,39 @@ def compacted(tree: Tree, marks: NDArray[np.bool_]) -> tuple[Tree, NDArray[np.bo
     nodes = tree.nodes[:used_nodes]
     kept = nodes["parent"] != DEAD
     n_members, n_vectors = int(nodes["size"] @ kept), int(nodes["n_vectors"] @ kept)
-    wasteful = (
+    is_wasteful = (
         used_nodes > 2 * np.count_nonzero(kept) + 16
         or used_members > 2 * n_members + 64
         or used_vectors > 2 * n_vectors + 64
     )
-    if not wasteful:
+    if not is_wasteful:
         return tree, marks
     live = subtree(tree, ROOT)
     nodes = tree.nodes[live]
-    place = np.full(used_nodes + 1, NONE, np.int32)  # the last entry is for NONE itself
-    place[live] = np.arange(len(live))
+    new_index = np.full(used_nodes + 1, NONE, np.int32)  # the last entry is for NONE itself
+    new_index[live] = np.arange(len(live))
     for name in ("left", "right", "parent"):
-        nodes[name] = place[nodes[name]]
+        nodes[name] = new_index[nodes[name]]
     links = tree.links.copy()
-    links["leaf"] = place[links["leaf"]]
-    members, nodes["member"] = _gathered(nodes["member"], nodes["size"])
-    vectors, nodes["vector"] = _gathered(nodes["vector"], nodes["n_vectors"])
+    links["leaf"] = new_index[links["leaf"]]
+    members, nodes["member"] = _run_indices(nodes["member"], nodes["size"])
+    vectors, nodes["vector"] = _run_indices(nodes["vector"], nodes["n_vectors"])
     return Tree(
         nodes,
         tree.members[members],
-        _moved(tree.vectors, vectors, ROOM * n_vectors),
-        _moved(tree.half_square, vectors, ROOM * n_vectors),
+        _moved(tree.vectors, vectors, VECTOR_CAPACITY * n_vectors),
+        _moved(tree.half_square, vectors, VECTOR_CAPACITY * n_vectors),
         links,
         np.array([(len(live), n_members, n_vectors)], USED),
         tree.random,
     ), marks[live]
 
 
-def _gathered(first: Ints, count: Ints) -> tuple[NDArray[np.intp], Ints]:
+def _run_indices(first: Ints, count: Ints) -> tuple[NDArray[np.intp], Ints]:
     """The indices of concatenated runs, and the new beginning of each."""
     begin = np.cumsum(count) - count
-    places = np.repeat(first - begin, count) + np.arange(count.sum())
-    return places, begin.astype(np.int32)
+    indices = np.repeat(first - begin, count) + np.arange(count.sum())
+    return indices, begin.astype(np.int32)
 
 
 # Links between leaves and rows.
@@ -251,15 +251,15 @@ def unlink(tree: Tree, row: int) -> None:
 
 
 @compiled
-def put_in(tree: Tree, index: Ints, leaves: Ints) -> None:
-    """Move examples into leaves; the first comes first in a list."""
+def insert_rows(tree: Tree, index: Ints, leaves: Ints) -> None:
+    """Move examples into leaves, at the front of the leaves' lists and in the given order."""
     for i in range(index.shape[0] - 1, -1, -1):
         unlink(tree, index[i])
         link(tree, index[i], leaves[i])
 
 
 @compiled
-def take_out(tree: Tree, index: Ints) -> None:
+def remove_rows(tree: Tree, index: Ints) -> None:
     """Remove examples from their leaves; the structure stays."""
     for i in range(index.shape[0]):
         unlink(tree, index[i])

@@ -22,10 +22,11 @@ import numpy as np
 from everlearn.errors import EverlearnError
 from everlearn.images.decode import (
     DEFAULT_LIMITS,
+    OF_BYTES,
     RGB,
     Limits,
     Source,
-    opened_picture,
+    open_picture,
     read_bytes,
 )
 from everlearn.images.embedders import Embedder, Vectors, as_picture
@@ -34,18 +35,18 @@ from everlearn.images.video import VideoFrame
 if TYPE_CHECKING:
     from PIL import Image
 
-Given = TypeVar("Given")
-Made = TypeVar("Made")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 THUMBNAIL_SIDE = 96
 THUMBNAIL_QUALITY = 75
-# Batches waiting per thread: enough that no thread waits for the consumer.
-AHEAD = 4
+# Enough batches in flight that no thread waits for the consumer.
+BATCHES_PER_THREAD = 4
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """The embedding of one picture."""
+    """One picture's vector, the digest of its file or pixels, and a JPEG thumbnail."""
 
     source: Source
     vector: Vectors
@@ -79,22 +80,25 @@ def embed_sources(
         Defaults to the embedder's own setting, at most one per core.
     """
     workers = threads or embedder.threads or os.cpu_count() or 1
-    for part in in_order(
+    for part in ordered_map(
         lambda part: _embed_part(embedder, part, limits), sources, embedder.batch_size, workers
     ):
         yield from part
 
 
-def in_order(
-    work: Callable[[list[Given]], Made], items: Iterable[Given], size: int, workers: int
-) -> Iterator[Made]:
-    """Process parts of ``size`` items in threads; results in order, a few parts ahead."""
-    waiting: deque[Future[Made]] = deque()
+def ordered_map(
+    work: Callable[[list[Item]], Result], items: Iterable[Item], size: int, workers: int
+) -> Iterator[Result]:
+    """Process batches of ``size`` items in threads; yields their results in order.
+
+    ``items`` is read only a few batches ahead of the consumer.
+    """
+    waiting: deque[Future[Result]] = deque()
     remaining = iter(items)
     pool = ThreadPoolExecutor(workers, thread_name_prefix="embed")
     try:
         while True:
-            while len(waiting) < AHEAD * workers:
+            while len(waiting) < BATCHES_PER_THREAD * workers:
                 part = list(islice(remaining, size))
                 if not part:
                     break
@@ -124,7 +128,7 @@ def embed_picture(embedder: Embedder, image: RGB) -> Embedded:
 
 
 def thumbnail(picture: "Image.Image") -> bytes:
-    """A small JPEG of a taught picture."""
+    """A JPEG of at most ``THUMBNAIL_SIDE`` pixels a side."""
     small = picture.reduce(max(1, math.ceil(max(picture.size) / THUMBNAIL_SIDE)))
     file = io.BytesIO()
     small.save(file, "JPEG", quality=THUMBNAIL_QUALITY)
@@ -141,7 +145,7 @@ def _embed_part(
         try:
             picture, digest = read_picture(source, limits, embedder.at_least)
         except EverlearnError as error:
-            failed[index] = Unreadable(source, named_after(source, error))
+            failed[index] = Unreadable(source, with_source_name(source, error))
             continue
         prepared.append(embedder.prepare(picture))
         read.append((digest, thumbnail(picture)))
@@ -159,23 +163,23 @@ def _embed_part(
 def read_picture(
     source: Source, limits: Limits, at_least: int | None
 ) -> tuple["Image.Image", bytes]:
-    """A decoded picture and its digest."""
+    """A decoded picture, and the SHA-256 of its file, or of its pixels for a video frame."""
     if isinstance(source, VideoFrame):
         pixels = source.opened()
         return as_picture(pixels), digest_of_pixels(pixels)
     data = read_bytes(source, limits)
-    picture = opened_picture(data, limits=limits, at_least=at_least)
+    picture = open_picture(data, limits=limits, at_least=at_least)
     return picture, hashlib.sha256(data).digest()
 
 
 def digest_of_pixels(image: RGB) -> bytes:
-    """The digest of a picture given as pixels."""
+    """The SHA-256 of a picture given as pixels, with its size."""
     height, width = image.shape[:2]
     return hashlib.sha256(f"{width} {height} ".encode() + image.tobytes()).digest()
 
 
-def named_after(source: Source, error: EverlearnError) -> EverlearnError:
-    """The error with the file's name added, since only its bytes were decoded."""
+def with_source_name(source: Source, error: EverlearnError) -> EverlearnError:
+    """The error with *the image* replaced by the file's name: decoding saw only its bytes."""
     if isinstance(source, bytes):
         return error
-    return type(error)(str(error).replace("the image", os.fspath(source), 1))
+    return type(error)(str(error).replace(OF_BYTES, os.fspath(source), 1))

@@ -35,7 +35,7 @@ from everlearn.errors import (
     NotAnImage,
 )
 from everlearn.images.containers import Essence, essence
-from everlearn.images.sandbox import decoded_in_sandbox
+from everlearn.images.sandbox import decode_in_sandbox
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -46,11 +46,13 @@ Source = bytes | str | os.PathLike[str]
 SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".avif", ".heic", ".heif"}
 )
-# Formats whose decoder holds several copies of the picture count as that much larger.
+# Pictures held in memory by the decoder of a format, where it is more than one.
 COPIES = {"WEBP": 2}
-# A JPEG decoded at a fraction of its size may have this many times as many pixels.
-REDUCED = 2.5
+# A JPEG decoded at a fraction of its size may have this many times the limit of pixels.
+REDUCED_FACTOR = 2.5
 SANDBOXED = ("AVIF", "HEIF")
+# How errors refer to an image that was given as bytes.
+OF_BYTES = "the image"
 
 
 @dataclass(frozen=True)
@@ -110,21 +112,21 @@ def decode(source: Source, *, limits: Limits = DEFAULT_LIMITS, at_least: int | N
     >>> decode(dot).tolist()
     [[[255, 0, 0]]]
     """
-    return np.asarray(opened_picture(source, limits=limits, at_least=at_least))
+    return np.asarray(open_picture(source, limits=limits, at_least=at_least))
 
 
-def opened_picture(
+def open_picture(
     source: Source, *, limits: Limits = DEFAULT_LIMITS, at_least: int | None = None
 ) -> "Image.Image":
-    """As :func:`decode`, as an upright RGB image of Pillow, which avoids copying the pixels."""
+    """As :func:`decode`, but returns a Pillow image, which avoids copying the pixels."""
     data = read_bytes(source, limits)
-    name = "the image" if isinstance(source, bytes) else os.fspath(source)
+    name = OF_BYTES if isinstance(source, bytes) else os.fspath(source)
     parts = essence(data, name)
     if parts.kind in SANDBOXED:
-        stored, orientation = decoded_in_sandbox(
+        stored, orientation = decode_in_sandbox(
             data, parts.kind, name, pixels=limits.pixels, side=limits.side
         )
-        return upright(as_rgb(stored), orientation)
+        return apply_orientation(as_rgb(stored), orientation)
     reduced = at_least is not None and parts.kind == "JPEG"
     _require_within(parts.size, parts, name, limits, reduced)
     image = _opened(parts, name)
@@ -134,7 +136,7 @@ def opened_picture(
             image.draft("RGB", (at_least, at_least))
             _require_within(image.size, parts, name, limits, False)
         image.load()
-        return upright(as_rgb(image), parts.orientation)
+        return apply_orientation(as_rgb(image), parts.orientation)
     except ImageTooLarge:
         raise
     except Exception as error:
@@ -146,7 +148,7 @@ def opened_picture(
 def read_bytes(source: Source, limits: Limits = DEFAULT_LIMITS) -> bytes:
     """The bytes of an image file, if within the limit."""
     if isinstance(source, bytes):
-        data, name = source, "the image"
+        data, name = source, OF_BYTES
     else:
         data, name = _read_file(source, limits.bytes), os.fspath(source)
     if len(data) > limits.bytes:
@@ -201,7 +203,7 @@ def _require_within(
         raise DamagedImage(f"{name} is damaged: it declares a size of {width} x {height} pixels")
     most = limits.pixels // COPIES.get(parts.kind, 1)
     if reduced:
-        most = int(most * REDUCED)
+        most = int(most * REDUCED_FACTOR)
     if width * height > most or max(size) > limits.side:
         raise ImageTooLarge(
             f"{name} has {width} x {height} pixels; the limit is {most:,}, and {limits.side:,} on "
@@ -216,7 +218,7 @@ def _require_within(
 
 
 def as_rgb(image: "Image.Image") -> "Image.Image":
-    """Eight-bit red, green and blue, on white."""
+    """Eight-bit RGB; transparent areas become white."""
     if image.mode.startswith("I"):
         grey = (np.asarray(image) >> 8).clip(0, 255).astype(np.uint8)
         image = pillow_image().fromarray(grey)
@@ -231,19 +233,19 @@ def _on_white(image: "Image.Image") -> "Image.Image":
     return canvas
 
 
-def upright(image: "Image.Image", orientation: int) -> "Image.Image":
-    """Apply the EXIF orientation."""
-    turn = pillow_image().Transpose
-    undo = {
-        2: turn.FLIP_LEFT_RIGHT,
-        3: turn.ROTATE_180,
-        4: turn.FLIP_TOP_BOTTOM,
-        5: turn.TRANSPOSE,
-        6: turn.ROTATE_270,
-        7: turn.TRANSVERSE,
-        8: turn.ROTATE_90,
+def apply_orientation(image: "Image.Image", orientation: int) -> "Image.Image":
+    """The image turned upright, from its EXIF orientation."""
+    transpose = pillow_image().Transpose
+    operations = {
+        2: transpose.FLIP_LEFT_RIGHT,
+        3: transpose.ROTATE_180,
+        4: transpose.FLIP_TOP_BOTTOM,
+        5: transpose.TRANSPOSE,
+        6: transpose.ROTATE_270,
+        7: transpose.TRANSVERSE,
+        8: transpose.ROTATE_90,
     }
-    return image.transpose(undo[orientation]) if orientation in undo else image
+    return image.transpose(operations[orientation]) if orientation in operations else image
 
 
 def _reason(error: Exception) -> str:
@@ -251,10 +253,10 @@ def _reason(error: Exception) -> str:
 
 
 def pillow_image() -> ModuleType:
-    """Pillow's Image module."""
+    """Pillow's Image module, or ``MissingPackage``."""
     try:
         from PIL import Image
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingPackage(
             "reading images needs pillow; install it with: pip install 'everlearn[images]'"
         ) from None

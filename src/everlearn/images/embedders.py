@@ -49,7 +49,7 @@ Vectors = NDArray[np.float32]
 Edges = tuple[float, float, float, float]
 
 WEIGHTS = Path(__file__).parent / "weights"
-# The files of the network that everlearn brings along.
+# File names of EfficientNet-Lite0, by precision.
 SHIPPED = {"float32": "efficientnet_lite0", "int8": "efficientnet_lite0_int8"}
 DEFAULT_PRECISION: Literal["float32", "int8"] = "float32"
 TOKENS = (None, "mean", "first", "rest")
@@ -65,7 +65,7 @@ class Embedder(ABC):
     n_features : int
         Length of a vector.
     at_least : int or None
-        Smallest side of a picture at which nothing is lost, in pixels.
+        Shorter side, in pixels, to which a picture may be reduced while it is decoded.
     batch_size : int
         Best number of pictures per batch.
     threads : int or None
@@ -175,6 +175,8 @@ class NetworkEmbedder(Embedder):
         self.crop = crop
         self.mean = _per_channel(mean)
         self.scale = _per_channel(scale)
+        if not self.scale.all():
+            raise InvalidParameter(f"pixels cannot be divided by a scale of 0, given {scale!r}")
         # Network input for each of the 256 values of a pixel, one row per channel.
         values = np.repeat(np.arange(256, dtype=np.float32)[:, None], 3, axis=1)
         self._levels = np.ascontiguousarray(((values - self.mean) / self.scale).T)
@@ -288,7 +290,7 @@ class OnnxEmbedder(NetworkEmbedder):
         as_written = crop is None and mean is None and scale is None and tokens is None
         crop = crop if crop is not None else written.crop or USUAL_CROP
         if self._input.kind == np.uint8:
-            # Such a model scales pixels itself.
+            # A model that takes bytes scales them itself.
             mean, scale = 0.0, 1.0
         mean = required(Path(path), mean, written.mean, "mean")
         scale = required(Path(path), scale, written.scale, "scale")
@@ -310,26 +312,26 @@ class OnnxEmbedder(NetworkEmbedder):
 
     @property
     def plain(self) -> bool:
-        """Whether it takes float32 planes and has one output of vectors."""
+        """Whether its only input is float32, channels first, and its only output has vectors."""
         outputs = self._session.get_outputs()
         takes_planes = self._input.kind == np.float32 and not self._input.channels_last
         only_pictures = not self._input.others and not self._input.one_at_a_time
         return takes_planes and only_pictures and len(outputs) == 1 and len(outputs[0].shape) == 2
 
     def run(self, batch: Vectors) -> Vectors:
-        vectors = self._through_model(batch)
+        vectors = self._run_model(batch)
         if self.mirror:
-            vectors += self._through_model(np.ascontiguousarray(batch[..., ::-1]))
+            vectors += self._run_model(np.ascontiguousarray(batch[..., ::-1]))
             vectors /= 2
         return vectors
 
-    def _through_model(self, batch: Vectors) -> Vectors:
+    def _run_model(self, batch: Vectors) -> Vectors:
         pictures = batch.transpose(0, 2, 3, 1) if self._input.channels_last else batch
         pictures = np.ascontiguousarray(pictures).astype(self._input.kind, copy=False)
         parts = np.split(pictures, len(pictures)) if self._input.one_at_a_time else [pictures]
         found = []
         for part in parts:
-            (output,) = self._session.run([self._output], self._input.fed(part))
+            (output,) = self._session.run([self._output], self._input.feed(part))
             found.append(as_vectors(output, self._output, self.tokens))
         vectors: Vectors = found[0] if len(found) == 1 else np.concatenate(found)
         return vectors
@@ -379,31 +381,31 @@ class EfficientNetLite0(OnnxEmbedder):
 
 
 def lite_settings(networks: dict[str, str], precision: str) -> tuple[Path, dict[str, Any]]:
-    """The file of an EfficientNet-Lite in this precision, and the settings that all of them share.
+    """The file of an EfficientNet-Lite in this precision, and its arguments for OnnxEmbedder.
 
     ``networks`` has the name of the network of each precision.
     """
     if precision not in networks:
         raise InvalidParameter(f"precision must be one of {', '.join(networks)}, not {precision!r}")
-    path, about = network_file(networks[precision])
-    return path, {"mean": 127.0, "scale": 128.0, "sha256": about["sha256"]}
+    path, provenance = network_file(networks[precision])
+    return path, {"mean": 127.0, "scale": 128.0, "sha256": provenance["sha256"]}
 
 
 def network_file(name: str) -> tuple[Path, dict[str, Any]]:
-    """The ONNX file of a network, and its provenance with the digest that it must have.
+    """The ONNX file of a network, and its provenance, which includes the expected digest.
 
     Raises
     ------
     MissingPackage
-        Where it is a network of everlearn-networks, which is not installed.
+        If the network comes with everlearn-networks, which is not installed.
     """
-    provenance = WEIGHTS / f"{name}.json"
-    if provenance.is_file():
-        about: dict[str, Any] = json.loads(provenance.read_text("utf-8"))
-        return WEIGHTS / about["file"], about
+    description = WEIGHTS / f"{name}.json"
+    if description.is_file():
+        provenance: dict[str, Any] = json.loads(description.read_text("utf-8"))
+        return WEIGHTS / provenance["file"], provenance
     try:
         import everlearn_networks
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingPackage(
             f"the network {name} comes with everlearn-networks, which is not installed; "
             "pip install 'everlearn[networks]'"
@@ -450,15 +452,15 @@ def _read_model(path: Path) -> bytes:
         model = path.read_bytes()
     except OSError as error:
         raise CannotRead(f"{path} cannot be read: {error.strerror}") from None
-    # A tensor whose numbers are in another file says so under the key "location" (onnx.proto).
+    # A tensor with external data names its file under the key "location" (onnx.proto).
     return with_weights(model, path) if b"location" in model else model
 
 
 def onnx_session(model: bytes, path: Path, *, threads: int) -> Any:
-    """A network ready to run on the CPU; errors refer to it as ``path``."""
+    """An inference session on the CPU; errors refer to the model as ``path``."""
     try:
         import onnxruntime
-    except ImportError:
+    except ModuleNotFoundError:
         raise MissingPackage(
             "embedding images needs onnxruntime; install it with: pip install 'everlearn[images]'"
         ) from None

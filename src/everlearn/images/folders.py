@@ -1,11 +1,11 @@
 """Folders of images: an image is named after the folder it is in.
 
-The command line, the page, `watch`, `evaluate` and clusters share one rule (:func:`name_of`):
+The command line, the page, ``watch``, ``evaluate`` and clusters share one rule (:func:`name_of`):
 ``photos/2024/05/Cardinal/1.jpg`` is a Cardinal, whichever folder above it was given. Hidden folders
 are skipped. Images beside folders with images have no name and are left out.
 
-Names are compared without regard to capitals and spaces (:func:`one_spelling`): the folders
-``Purple Finch`` and ``purple finch`` are one name.
+Names are compared without regard to capitals, spaces and the encoding of accents
+(:func:`folded`): the folders ``Purple Finch`` and ``purple finch`` are one name.
 
 Nothing is left out silently: every file is either taken or counted under the reason why it is not.
 A file whose suffix is unknown is identified by its content.
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 
 from everlearn.errors import CannotRead, InvalidInput, InvalidLabel
 from everlearn.images import video
@@ -31,6 +32,10 @@ LONGEST_NAME = 200
 RESERVED = frozenset({"unknown", "ignored", "background"})
 
 IMAGES = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "AVIF", "HEIF")
+# Images that are not read, by suffix.
+UNREAD_SUFFIXES = frozenset(
+    {".tif", ".tiff", ".psd", ".svg", ".jp2", ".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw"}
+)
 # Maximum nesting of folders.
 DEEPEST = 32
 
@@ -48,7 +53,7 @@ CLOSED = "folders that cannot be opened"
 TOO_DEEP = f"folders more than {DEEPEST} deep"
 # Folders that archives and network drives add beside the images.
 BOOKKEEPING = ("__MACOSX", "@eaDir")
-# Reasons not worth mentioning.
+# Reasons that need no confirmation by the user.
 ORDINARY = (HIDDEN, NO_IMAGE)
 
 
@@ -65,9 +70,17 @@ def tidy(name: str) -> str:
     return " ".join(name.split())
 
 
+def folded(name: str) -> str:
+    """Equal for two spellings of one name, which differ in capitals, spaces and encoding only.
+
+    ``é`` is one character or two: macOS writes the names of folders with two, keyboards with one.
+    """
+    return normalize("NFC", tidy(name).casefold())
+
+
 def is_reserved(name: str) -> bool:
     """Whether a name is a word that answers use for something else."""
-    return tidy(name).casefold() in RESERVED
+    return folded(name) in RESERVED
 
 
 def is_hidden(part: str) -> bool:
@@ -93,7 +106,7 @@ def names_in(
 ) -> list[tuple[str | None, str | None]]:
     """The names of the images of one folder, or the reason why one has none.
 
-    A reserved word is no reason here: images of such a folder can be asked about.
+    Reserved words are accepted here: images of such a folder can be asked about.
 
     Parameters
     ----------
@@ -131,7 +144,7 @@ def names_of_listed(
     folders: dict[str, list[int]] = {}
     for index, (path, start) in enumerate(files):
         parts = PurePosixPath(path).parts
-        reason = _reason_by(PurePosixPath(path).suffix.lower(), partial(bytes, start))
+        reason = _reason_by_content(PurePosixPath(path).suffix.lower(), partial(bytes, start))
         if any(map(is_hidden, parts[1:])) or (len(parts) == 1 and is_hidden(parts[0])):
             reason = HIDDEN
         if reason is not None:
@@ -149,12 +162,12 @@ def names_of_listed(
 
 
 def one_spelling(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, str]:
-    """One spelling for names that differ in capitals and spaces only, by each of ``names``.
+    """The spelling to use for each name; names that are the same (:func:`folded`) share it.
 
-    That of a known name, otherwise the first of ``names`` that has no needless spaces.
+    It is that of the known name, otherwise that of the first of ``names``, with spaces tidied.
     """
-    spelling = {tidy(name).casefold(): name for name in known}
-    return {name: spelling.setdefault(tidy(name).casefold(), tidy(name)) for name in names}
+    spelling = {folded(name): name for name in known}
+    return {name: spelling.setdefault(folded(name), tidy(name)) for name in names}
 
 
 @dataclass
@@ -234,7 +247,7 @@ def survey(
         if not path.exists():
             raise CannotRead(f"{path} does not exist")
         if path.is_dir():
-            _look_through(found, path, name, outermost, videos, reserved)
+            _survey_folder(found, path, name, outermost, videos, reserved)
         elif name is not None:
             found.files.append((path, name))
         else:
@@ -252,27 +265,27 @@ def labelled_files(paths: Iterable[Path], name: str | None = None) -> Iterator[L
 def image_files(paths: Iterable[Path], *, videos: bool = False) -> Iterator[Path]:
     """Files as they are given, and for a folder every image below it, in a fixed order.
 
-    ``videos`` takes those of folders, too.
+    Videos in folders are included if ``videos`` is true.
     """
     for path in paths:
         if not path.is_dir():
             yield path
             continue
         found = Survey()
-        images = [file for file in _walk(found, path) if _reason_against(file, videos) is None]
+        images = [file for file in _walk(found, path) if _exclusion_reason(file, videos) is None]
         if not images:
-            raise InvalidInput(f"{path} holds no images{_counted(found)}")
+            raise InvalidInput(f"{path} holds no images{_left_out_summary(found)}")
         yield from images
 
 
-def _look_through(
+def _survey_folder(
     found: Survey, folder: Path, name: str | None, outermost: bool, videos: bool, reserved: bool
 ) -> None:
     before = len(found.files)
     deeper: dict[str, Counter[str]] = {}
     images: list[Path] = []
     for path in _walk(found, folder):
-        reason = _reason_against(path, videos)
+        reason = _exclusion_reason(path, videos)
         if reason is not None:
             found.leave_out(reason, path)
         elif name is not None:
@@ -293,10 +306,10 @@ def _look_through(
         if set(where) != {label}:
             found.nested.setdefault(label, Counter()).update(where)
     if len(found.files) == before:
-        raise InvalidInput(f"{folder} holds no images{_counted(found)}")
+        raise InvalidInput(f"{folder} holds no images{_left_out_summary(found)}")
 
 
-def _counted(found: Survey) -> str:
+def _left_out_summary(found: Survey) -> str:
     if not found.left_out:
         return ""
     parts = (f"{len(paths)} {reason}" for reason, paths in found.left_out.items())
@@ -319,22 +332,22 @@ def _walk(found: Survey, folder: Path, above: tuple[str, ...] = ()) -> Iterator[
         path = Path(entry.path)
         if is_hidden(entry.name):
             found.leave_out(HIDDEN, path)
-        elif entry.is_dir():
-            folders.append(path)
         elif entry.is_symlink() and not path.exists():
             found.leave_out(BAD_LINK, path)
+        elif entry.is_dir():
+            folders.append(path)
         else:
             yield path
     for path in folders:
         yield from _walk(found, path, (*above, here))
 
 
-def _reason_against(path: Path, videos: bool) -> str | None:
-    """Why a file is left out; ``None`` if it is taken."""
-    return _reason_by(path.suffix.lower(), lambda: _start(path), videos)
+def _exclusion_reason(path: Path, videos: bool) -> str | None:
+    """The reason why a file is left out; ``None`` if it is taken."""
+    return _reason_by_content(path.suffix.lower(), lambda: _start(path), videos)
 
 
-def _reason_by(suffix: str, start: Callable[[], bytes], videos: bool = False) -> str | None:
+def _reason_by_content(suffix: str, start: Callable[[], bytes], videos: bool = False) -> str | None:
     if suffix in SUFFIXES:
         return None
     if suffix in video.SUFFIXES:
@@ -345,11 +358,6 @@ def _reason_by(suffix: str, start: Callable[[], bytes], videos: bool = False) ->
     if "video" in kind:
         return VIDEO
     return NOT_READ if kind or suffix in UNREAD_SUFFIXES else NO_IMAGE
-
-
-UNREAD_SUFFIXES = frozenset(
-    {".tif", ".tiff", ".psd", ".svg", ".jp2", ".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw"}
-)
 
 
 def _start(path: Path) -> bytes:
@@ -387,14 +395,14 @@ class FolderWatch:
         self._seen: dict[Path, tuple[int, int]] = {}
         self._reported: dict[Path, tuple[int, int]] = {}
 
-    def look(self) -> list[LabelledFile]:
+    def scan(self) -> list[LabelledFile]:
         """The files that are new and complete since the last scan."""
         ready: list[LabelledFile] = []
         seen: dict[Path, tuple[int, int]] = {}
         found = Survey()
         for path in _walk(found, self.folder):
             inside = path.relative_to(self.folder).parts[:-1]
-            reason = _reason_against(path, False)
+            reason = _exclusion_reason(path, False)
             if reason is None and not inside:
                 reason = LOOSE
             if reason is None and not _can_be_a_name(name_of(inside)):
@@ -417,8 +425,8 @@ class FolderWatch:
         self._reported = {path: mark for path, mark in self._reported.items() if path in seen}
         return ready
 
-    def forever(self, seconds: float) -> Iterator[list[LabelledFile]]:
+    def scan_forever(self, seconds: float) -> Iterator[list[LabelledFile]]:
         """Scan repeatedly, with a pause between scans."""
         while True:
-            yield self.look()
+            yield self.scan()
             time.sleep(seconds)

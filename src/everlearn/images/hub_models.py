@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from everlearn.errors import EverlearnError, InvalidParameter, MissingData, MissingPackage
-from everlearn.images.torch_embedder import TorchEmbedder, without_waiting_for_a_network
+from everlearn.images.torch_embedder import TorchEmbedder, offline_if_unreachable
 
 # The usual normalisation of torch models, for pixels from 0 to 1.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -57,7 +57,7 @@ def hub_embedder(word: str, device: str = "cpu") -> TorchEmbedder:
             f"{word!r} needs the package {hub}, which is not installed; "
             f"pip install {INSTALLED_AS.get(hub, hub)}"
         ) from None
-    with without_waiting_for_a_network():
+    with offline_if_unreachable():
         try:
             return HUBS[hub](package, name, device)
         except EverlearnError:
@@ -72,17 +72,17 @@ def hub_embedder(word: str, device: str = "cpu") -> TorchEmbedder:
 
 def from_timm(model: Any, *, name: str | None = None, device: str = "cpu") -> TorchEmbedder:
     """A model of timm, created with ``num_classes=0``."""
-    said: Mapping[str, Any] = model.pretrained_cfg
-    size = said.get("test_input_size") or said.get("input_size") or (3, 224, 224)
-    crop = said.get("test_crop_pct") or said.get("crop_pct") or 0.875
+    config: Mapping[str, Any] = model.pretrained_cfg
+    size = config.get("test_input_size") or config.get("input_size") or (3, 224, 224)
+    crop = config.get("test_crop_pct") or config.get("crop_pct") or 0.875
     return _embedder(
         model,
         name,
         device,
         size=int(size[-1]),
         crop=float(crop),
-        mean=said.get("mean") or IMAGENET_MEAN,
-        deviation=said.get("std") or IMAGENET_DEVIATION,
+        mean=config.get("mean") or IMAGENET_MEAN,
+        deviation=config.get("std") or IMAGENET_DEVIATION,
     )
 
 
@@ -105,13 +105,13 @@ def from_torchvision(
         raise InvalidParameter(f"{type(model).__name__} has no linear layer to remove")
     parent, _, last = linear[-1].rpartition(".")
     setattr(model.get_submodule(parent), last, torch.nn.Identity())
-    size, whole = _first(transforms.crop_size), _first(transforms.resize_size)
+    size, resized = _side(transforms.crop_size), _side(transforms.resize_size)
     return _embedder(
         model,
         name,
         device,
         size=size,
-        crop=min(1.0, size / whole),
+        crop=min(1.0, size / resized),
         mean=transforms.mean,
         deviation=transforms.std,
     )
@@ -124,7 +124,7 @@ def from_open_clip(model: Any, *, name: str | None = None, device: str = "cpu") 
         visual,
         name,
         device,
-        size=_first(visual.image_size),
+        size=_side(visual.image_size),
         crop=1.0,
         mean=getattr(visual, "image_mean", None) or IMAGENET_MEAN,
         deviation=getattr(visual, "image_std", None) or IMAGENET_DEVIATION,
@@ -144,14 +144,14 @@ def from_transformers(
         ``size``, ``crop_size``, ``image_mean`` and ``image_std`` are read from it.
     """
     crops = bool(getattr(processor, "do_center_crop", False))
-    whole = _first(processor.size)
-    size = _first(processor.crop_size) if crops else whole
+    resized = _side(processor.size)
+    size = _side(processor.crop_size) if crops else resized
     return _embedder(
         model,
         name,
         device,
         size=size,
-        crop=min(1.0, size / whole),
+        crop=min(1.0, size / resized),
         mean=processor.image_mean,
         deviation=processor.image_std,
         through=_transformers_vectors,
@@ -160,11 +160,11 @@ def from_transformers(
 
 def _transformers_vectors(model: Any, pictures: Any) -> Any:
     if hasattr(model, "get_image_features"):
-        given = model.get_image_features(pixel_values=pictures)
-        return getattr(given, "pooler_output", given)
-    given = model(pixel_values=pictures)
-    pooled = getattr(given, "pooler_output", None)
-    return given.last_hidden_state[:, 0] if pooled is None else pooled
+        output = model.get_image_features(pixel_values=pictures)
+        return getattr(output, "pooler_output", output)
+    output = model(pixel_values=pictures)
+    pooled = getattr(output, "pooler_output", None)
+    return output.last_hidden_state[:, 0] if pooled is None else pooled
 
 
 def _embedder(
@@ -190,8 +190,8 @@ def _embedder(
     )
 
 
-def _first(size: Any) -> int:
-    """One side, from the many formats in which packages write a size."""
+def _side(size: Any) -> int:
+    """The side in pixels, from any of the forms in which packages write a size."""
     if isinstance(size, Mapping) or hasattr(size, "get"):
         size = size.get("shortest_edge") or size.get("height")
     return int(size[0] if isinstance(size, (list, tuple)) else size)

@@ -7,7 +7,7 @@ no standard for the scaling of pixels; it is searched in
 2. metadata called ``image_mean`` and ``image_std`` (or ``mean`` and ``std``);
 3. ``preprocessor_config.json`` beside the file, which exports of DINOv2, CLIP and SigLIP come with.
 
-Numbers of 2 and 3 refer to pixels from 0 to 1, unless they are above one.
+Numbers of 2 and 3 refer to pixels from 0 to 1, unless a deviation is above one.
 """
 
 import json
@@ -22,10 +22,11 @@ from everlearn.errors import InvalidParameter, NotAModel
 
 # Metadata key of everlearn's ONNX files: preprocessing and name.
 ONNX_METADATA = "everlearn.embedder"
-BESIDE = "preprocessor_config.json"
+CONFIG_FILE = "preprocessor_config.json"
 USUAL_CROP = 0.875
+# Number types of inputs that are pictures.
 KINDS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
-# Names of inputs that are not pictures.
+# Number types of inputs that are not pictures.
 OTHER_KINDS = {
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
@@ -55,14 +56,17 @@ class PictureInput:
     others: tuple[tuple[str, tuple[Any, ...], Any], ...] = ()
     one_at_a_time: bool = False
 
-    def fed(self, pictures: Any) -> dict[str, Any]:
+    def feed(self, pictures: Any) -> dict[str, Any]:
         """All inputs for a batch of pictures, with placeholders for text."""
-        feed = {self.name: pictures}
+        inputs = {self.name: pictures}
         for name, shape, kind in self.others:
-            sides = [len(pictures), *([1] * (len(shape) - 1))] if shape else []
-            said = [b if isinstance(b, int) else a for a, b in zip(sides, shape, strict=True)]
-            feed[name] = np.full(said, 1 if "mask" in name.lower() else 0, dtype=kind)
-        return feed
+            default = [len(pictures), *([1] * (len(shape) - 1))] if shape else []
+            sides = [
+                fixed if isinstance(fixed, int) else free
+                for free, fixed in zip(default, shape, strict=True)
+            ]
+            inputs[name] = np.full(sides, 1 if "mask" in name.lower() else 0, dtype=kind)
+        return inputs
 
 
 @dataclass(frozen=True)
@@ -81,20 +85,20 @@ def picture_input(
 ) -> PictureInput:
     """The picture input of a model; ``written`` is the size specified beside it."""
     inputs = session.get_inputs()
-    taking = [i for i in inputs if len(i.shape) == 4 and i.type in KINDS]
-    others = [i for i in inputs if i not in taking]
-    if len(taking) != 1 or any(other.type not in OTHER_KINDS for other in others):
+    pictures = [i for i in inputs if len(i.shape) == 4 and i.type in KINDS]
+    others = [i for i in inputs if i not in pictures]
+    if len(pictures) != 1 or any(other.type not in OTHER_KINDS for other in others):
         found = ", ".join(f"{i.name} {i.type} {i.shape}" for i in inputs)
         raise NotAModel(
             f"{path} does not take one batch of RGB pictures, (n, 3, height, width) or "
             f"(n, height, width, 3); it takes {found or 'nothing'}. Export only the part of it "
             "that processes pictures"
         )
-    shape = taking[0].shape
-    last = shape[3] == 3 and shape[1] != 3
-    if not last and isinstance(shape[1], int) and shape[1] != 3:
+    shape = pictures[0].shape
+    channels_last = shape[3] == 3 and shape[1] != 3
+    if not channels_last and isinstance(shape[1], int) and shape[1] != 3:
         raise NotAModel(f"{path} does not take RGB pictures: its input has the shape {shape}")
-    sides = [side for side in (shape[1:3] if last else shape[2:]) if isinstance(side, int)]
+    sides = [side for side in (shape[1:3] if channels_last else shape[2:]) if isinstance(side, int)]
     size = size or (None if sides else written)
     known = {*sides, *([size] if size else [])}
     if len(known) != 1:
@@ -102,15 +106,20 @@ def picture_input(
             f"{path} takes pictures of {' x '.join(map(str, sides)) or 'any size'}, size={size}; "
             "give the side of its square input (size=, --size)"
         )
-    beside = tuple((other.name, tuple(other.shape), OTHER_KINDS[other.type]) for other in others)
-    kind, single = KINDS[taking[0].type], shape[0] == 1
-    return PictureInput(taking[0].name, int(known.pop()), last, kind, beside, single)
+    other_inputs = tuple(
+        (other.name, tuple(other.shape), OTHER_KINDS[other.type]) for other in others
+    )
+    kind, single = KINDS[pictures[0].type], shape[0] == 1
+    return PictureInput(
+        pictures[0].name, int(known.pop()), channels_last, kind, other_inputs, single
+    )
 
 
 def picture_output(session: Any, path: Path, tokens: str | None = None) -> str:
-    """The output with one vector per picture; of several, by name or with two axes.
+    """The name of the output with one vector per picture.
 
-    If ``tokens`` is given, the first with three axes.
+    Of several outputs: the first with a name in ``VECTORS``, else the first with two axes, else the
+    first. If ``tokens`` is given, the first with three axes.
     """
     outputs = session.get_outputs()
     if tokens is not None:
@@ -154,62 +163,69 @@ def written_preparation(session: Any, path: Path) -> Preparation:
         for mean, deviation in (("image_mean", "image_std"), ("mean", "std")):
             if mean in metadata and deviation in metadata:
                 both = json.loads(metadata[mean]), json.loads(metadata[deviation])
-                return Preparation(None, None, *_of_pixels(*both))
-        return _written_beside(path.with_name(BESIDE))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+                return Preparation(None, None, *_in_pixel_units(*both))
+        return _written_beside(path.with_name(CONFIG_FILE))
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+        RecursionError,
+        ArithmeticError,
+    ) as error:
         raise NotAModel(f"{path} does not specify its preprocessing: {error!r}") from None
 
 
-def required(path: Path, given: Numbers | None, said: Numbers | None, what: str) -> Numbers:
+def required(path: Path, given: Numbers | None, written: Numbers | None, what: str) -> Numbers:
     """Arguments override file metadata; one of them must be present."""
     if given is not None:
         return given
-    if said is not None:
-        return said
+    if written is not None:
+        return written
     raise InvalidParameter(
-        f"{path} does not specify how pixels are scaled, and neither does a {BESIDE} beside it: "
-        f"give {what}= (--{what}), in units of 0 to 255. Networks of PyTorch mostly have the mean "
-        "123.675,116.28,103.53 and the scale 58.395,57.12,57.375, CLIP 122.771,116.746,104.094 and "
-        "68.501,66.632,70.323, SigLIP and faces 127.5 and 127.5"
+        f"{path} does not specify how pixels are scaled, and neither does a {CONFIG_FILE} beside "
+        f"it: give {what}= (--{what}), in units of 0 to 255. Networks of PyTorch mostly have the "
+        "mean 123.675,116.28,103.53 and the scale 58.395,57.12,57.375, CLIP "
+        "122.771,116.746,104.094 and 68.501,66.632,70.323, SigLIP and faces 127.5 and 127.5"
     )
 
 
 def _written_beside(path: Path) -> Preparation:
     if not path.is_file() or path.stat().st_size > LONGEST_CONFIG:
         return Preparation()
-    said = json.loads(path.read_text())
-    size = _side(said)
-    if not said.get("do_normalize", True):
-        scale = 1.0 / float(said.get("rescale_factor", 1 / 255))
+    config = json.loads(path.read_text("utf-8"))
+    size = _side(config)
+    if not config.get("do_normalize", True):
+        scale = 1.0 / float(config.get("rescale_factor", 1 / 255))
         return Preparation(mean=0.0, scale=scale, size=size)
-    if "image_mean" not in said or "image_std" not in said:
+    if "image_mean" not in config or "image_std" not in config:
         return Preparation(size=size)
-    scaled = _of_pixels(said["image_mean"], said["image_std"])
-    return Preparation(None, _crop(said), *scaled, size=size)
+    scaled = _in_pixel_units(config["image_mean"], config["image_std"])
+    return Preparation(None, _crop(config), *scaled, size=size)
 
 
-def _side(said: dict[str, Any]) -> int | None:
+def _side(config: dict[str, Any]) -> int | None:
     """The side of the square input, if specified."""
-    size = said.get("crop_size") if said.get("do_center_crop", False) else said.get("size")
+    size = config.get("crop_size") if config.get("do_center_crop", False) else config.get("size")
     if isinstance(size, dict):
         size = size.get("height") or size.get("shortest_edge")
     return int(size) if isinstance(size, int) and size > 0 else None
 
 
-def _crop(said: dict[str, Any]) -> float | None:
+def _crop(config: dict[str, Any]) -> float | None:
     """The share of the shorter side that is kept, if both sizes are specified."""
-    if not said.get("do_center_crop", False):
+    if not config.get("do_center_crop", False):
         return 1.0
-    whole, part = said.get("size"), said.get("crop_size")
-    shorter = whole.get("shortest_edge") if isinstance(whole, dict) else whole
-    side = part.get("height") if isinstance(part, dict) else part
+    resized, crop = config.get("size"), config.get("crop_size")
+    shorter = resized.get("shortest_edge") if isinstance(resized, dict) else resized
+    side = crop.get("height") if isinstance(crop, dict) else crop
     if not shorter or not side or not 0 < side <= shorter:
         return None
     return float(side) / float(shorter)
 
 
-def _of_pixels(mean: Any, deviation: Any) -> tuple[Numbers, Numbers]:
-    """Numbers for pixels from 0 to 255."""
+def _in_pixel_units(mean: Any, deviation: Any) -> tuple[Numbers, Numbers]:
+    """Mean and deviation, converted to pixels from 0 to 255."""
     unit = 255.0 if np.max(deviation) <= 1.0 else 1.0
     return _numbers(mean, unit), _numbers(deviation, unit)
 

@@ -59,7 +59,7 @@ def with_weights(model: bytes, path: Path) -> bytes:
 
 
 class _Weights:
-    """Files of weights beside a model, each read once."""
+    """Fills in the tensors of one model; each file of weights is read once."""
 
     def __init__(self, folder: Path, model: Path) -> None:
         self._folder = folder
@@ -86,28 +86,30 @@ class _Weights:
         return b"".join(parts) if changed else body
 
     def _tensor(self, body: bytes) -> bytes:
-        external, said, kept = False, dict[str, str](), []
+        external, entries, kept = False, dict[str, str](), []
         for field, wire, start, end, content in _fields(body):
             if field == DATA_LOCATION and wire == VARINT:
                 external = read_varint(body, content)[0] == EXTERNAL
             elif field == EXTERNAL_DATA and wire == BYTES:
                 key, value = _entry(body[content:end])
-                said[key] = value
+                entries[key] = value
             else:
                 kept.append(body[start:end])
         if not external:
             return body
-        data = self._data(said)
+        data = self._data(entries)
         return b"".join(kept) + message(RAW_DATA, data)
 
-    def _data(self, said: dict[str, str]) -> bytes:
-        name = said.get("location", "")
+    def _data(self, entries: dict[str, str]) -> bytes:
+        name = entries.get("location", "")
         whole = self._file(name)
         try:
-            offset = int(said.get("offset", "0"))
-            length = int(said.get("length", str(len(whole) - offset)))
+            offset = int(entries.get("offset", "0"))
+            length = int(entries.get("length", str(len(whole) - offset)))
         except ValueError:
-            raise NotAModel(f"{self._model} has no valid position of weights in {name!r}") from None
+            raise NotAModel(
+                f"{self._model} gives an invalid offset or length of weights in {name!r}"
+            ) from None
         if offset < 0 or length < 0 or offset + length > len(whole):
             raise NotAModel(
                 f"{self._model} refers to weights at {offset} to {offset + length} of {name!r}, "

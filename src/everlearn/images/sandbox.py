@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SECONDS = 2
 MEGABYTES = 448  # of data; the interpreter and its libraries take the rest of the 512
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 LONGEST_ANSWER = 4096
 SCRIPT = Path(__file__).with_name("sandbox_worker.py")
 MODES = ("RGB", "RGBA", "L", "LA")
@@ -35,10 +35,10 @@ ADVICE = {
 }
 
 
-def decoded_in_sandbox(
+def decode_in_sandbox(
     data: bytes, kind: str, name: str, *, pixels: int, side: int
 ) -> tuple["Image.Image", int]:
-    """The picture as stored, and its orientation.
+    """The picture as stored, and its EXIF orientation, which is not applied.
 
     Parameters
     ----------
@@ -78,33 +78,33 @@ def decoded_in_sandbox(
     )
 
 
-def _answer(data: bytes, words: list[Any], longest: int) -> tuple[dict[str, Any], bytes]:
+def _answer(data: bytes, arguments: list[Any], longest: int) -> tuple[dict[str, Any], bytes]:
     """The process's answer about the picture, and its pixels."""
-    command = [sys.executable, "-P", str(SCRIPT), *map(str, words)]
+    command = [sys.executable, "-P", str(SCRIPT), *map(str, arguments)]
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.seek(0)
         process = subprocess.Popen(
             command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
-    ended = threading.Timer(PATIENCE_SECONDS, process.kill)
-    ended.start()
+    timeout = threading.Timer(TIMEOUT_SECONDS, process.kill)
+    timeout.start()
     with process:
         assert process.stdout is not None
         line = process.stdout.readline(LONGEST_ANSWER)
         raw = process.stdout.read(longest)
         process.kill()
-    ended.cancel()
+    timeout.cancel()
     try:
         about = json.loads(line)
     except ValueError:
         about = {}
-    if about.get("error") == "memory" or (not about and _was_ended(process.returncode)):
+    if about.get("error") == "memory" or (not about and _exceeded_limits(process.returncode)):
         return {"error": "cost"}, b""
     return about or {"error": "crashed"}, raw
 
 
-def _was_ended(code: int) -> bool:
+def _exceeded_limits(code: int) -> bool:
     """Whether the system killed it for exceeding its time, rather than a crash."""
     import signal
 

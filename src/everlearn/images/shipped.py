@@ -6,9 +6,9 @@ from typing import Literal
 from everlearn.images.embedders import EfficientNetLite0, OnnxEmbedder, lite_settings, network_file
 from everlearn.images.onnx_files import USUAL_CROP
 
-# The whole shorter side of a picture: right more often than the usual centre of it, in held-out
-# training pictures of CIFAR-100 by a point.
-WHOLE = 1.0
+# Crop that keeps the whole shorter side: on held-out training pictures of CIFAR-100, one point more
+# accurate than the usual centre crop.
+WHOLE_SIDE = 1.0
 LCNET = "pp_lcnetv2_base"
 LITE2 = {"float32": "efficientnet_lite2", "int8": "efficientnet_lite2_int8"}
 
@@ -68,7 +68,7 @@ class PPLCNetV2(OnnxEmbedder):
     """
 
     def __init__(self, *, threads: int = 1, mirror: bool = False, crop: float = USUAL_CROP) -> None:
-        path, about = network_file(LCNET)
+        path, provenance = network_file(LCNET)
         super().__init__(
             path,
             crop=crop,
@@ -76,13 +76,13 @@ class PPLCNetV2(OnnxEmbedder):
             scale=(58.395, 57.12, 57.375),
             threads=threads,
             mirror=mirror,
-            sha256=about["sha256"],
+            sha256=provenance["sha256"],
         )
 
 
 def balanced() -> EfficientNetLite2:
-    """As accurate as can be in the time of EfficientNet-Lite0."""
-    return EfficientNetLite2(precision="int8", crop=WHOLE)
+    """The most accurate embedder that takes no longer than EfficientNet-Lite0."""
+    return EfficientNetLite2(precision="int8", crop=WHOLE_SIDE)
 
 
 def default_embedder() -> OnnxEmbedder:

@@ -35,8 +35,8 @@ PREFIX = "side by side "
 MOST_PARTS = 8
 
 
-class Together(Embedder):
-    """Several embedders on one picture; their vectors are concatenated unchanged.
+class ConcatenatedEmbedder(Embedder):
+    """Several embedders whose vectors are concatenated, neither scaled nor normalised.
 
     Parameters
     ----------
@@ -57,30 +57,30 @@ class Together(Embedder):
         smallest = as_picture(np.zeros((8, 8, 3), dtype=np.uint8))
         self._shapes = [part.prepare(smallest).shape for part in parts]
         self._ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._running = 0
 
     def prepare(self, picture: "Image.Image") -> Vectors:
-        """The picture as every part wants it; those that look at the same square share it."""
+        """The inputs of all parts, concatenated; parts with equal size and crop share the crop."""
         squares: dict[tuple[int, float], Image.Image] = {}
         prepared = []
         for part in self.parts:
             if not isinstance(part, NetworkEmbedder):
                 prepared.append(part.prepare(picture).ravel())
                 continue
-            view = part.size, part.crop
-            if view not in squares:
-                squares[view] = centre_crop(picture, *view)
-            prepared.append(part.planes(squares[view]).ravel())
+            key = part.size, part.crop
+            if key not in squares:
+                squares[key] = centre_crop(picture, *key)
+            prepared.append(part.planes(squares[key]).ravel())
         return np.concatenate(prepared)
 
     def run(self, batch: Vectors) -> Vectors:
-        return np.concatenate(self.of_each(batch), axis=1)
+        return np.concatenate(self.run_each(batch), axis=1)
 
-    def of_each(self, batch: Vectors) -> list[Vectors]:
-        """The vectors of every part; computed in parallel if the cores are idle."""
-        with self._guard:
-            alone = self._running == 0
+    def run_each(self, batch: Vectors) -> list[Vectors]:
+        """The vectors of every part; computed in parallel unless another call is running."""
+        with self._lock:
+            is_idle = self._running == 0
             self._running += 1
         try:
             pieces = np.split(batch, self._ends[:-1], axis=1)
@@ -88,15 +88,15 @@ class Together(Embedder):
                 np.ascontiguousarray(piece).reshape(len(batch), *shape)
                 for piece, shape in zip(pieces, self._shapes, strict=True)
             ]
-            if alone and len(self.parts) > 1 and (os.cpu_count() or 1) > 1:
-                return self._at_once(shaped)
+            if is_idle and len(self.parts) > 1 and (os.cpu_count() or 1) > 1:
+                return self._run_parallel(shaped)
             return [part.run(piece) for part, piece in zip(self.parts, shaped, strict=True)]
         finally:
-            with self._guard:
+            with self._lock:
                 self._running -= 1
 
-    def _at_once(self, pieces: list[Vectors]) -> list[Vectors]:
-        with ThreadPoolExecutor(len(self.parts) - 1, thread_name_prefix="beside") as pool:
+    def _run_parallel(self, pieces: list[Vectors]) -> list[Vectors]:
+        with ThreadPoolExecutor(len(self.parts) - 1, thread_name_prefix="side by side") as pool:
             others = [
                 pool.submit(part.run, piece)
                 for part, piece in zip(self.parts[1:], pieces[1:], strict=True)
@@ -105,7 +105,7 @@ class Together(Embedder):
             return [first, *(other.result() for other in others)]
 
 
-class SideBySide(Together):
+class SideBySide(ConcatenatedEmbedder):
     """An embedder composed of embedders.
 
     Parameters
@@ -120,8 +120,8 @@ class SideBySide(Together):
     Notes
     -----
     *Cost*: that of all networks. A single picture is processed by them in parallel, if there are
-    cores; many pictures keep every core busy anyway. A Memory's statistics grow with the square of
-    the number of features: 13 MB for 1,280, 52 MB for 2,560.
+    several cores; with many pictures, every core is busy already. A Memory's statistics grow with
+    the square of the number of features: 13 MB for 1,280, 52 MB for 2,560.
 
     *Promises*: those of its parts. The part of a vector that belongs to a network is that network's
     own vector at length one, divided by √m. (If parts need pictures of different sizes, all get the
@@ -154,10 +154,10 @@ class SideBySide(Together):
         self.name = PREFIX + json.dumps(described, ensure_ascii=False)
 
     def run(self, batch: Vectors) -> Vectors:
-        return joined(self.of_each(batch))
+        return join_parts(self.run_each(batch))
 
 
-def joined(vectors: Sequence[Vectors]) -> Vectors:
+def join_parts(vectors: Sequence[Vectors]) -> Vectors:
     """Concatenated rows of several networks: each at length one, divided by √m."""
     share = 1.0 / np.sqrt(len(vectors))
     units = []
@@ -168,7 +168,7 @@ def joined(vectors: Sequence[Vectors]) -> Vectors:
     return np.concatenate(units, axis=1).astype(np.float32)
 
 
-def taken_apart(name: str, vectors: Vectors) -> dict[str, Vectors]:
+def split_parts(name: str, vectors: Vectors) -> dict[str, Vectors]:
     """The rows of each network, at length one, from concatenated rows with this name."""
     parts = parts_in(name)
     widths = [width for _, width in parts]
@@ -184,11 +184,11 @@ def parts_in(name: str | None) -> list[tuple[str, int]]:
     if name is None or not name.startswith(PREFIX):
         return []
     try:
-        said = json.loads(name[len(PREFIX) :])
-        parts = [(own, width) for own, width in said]
+        listed = json.loads(name[len(PREFIX) :])
+        parts = [(own, width) for own, width in listed]
     except (ValueError, TypeError, RecursionError):
         return []
-    are_widths = all(
+    are_valid = all(
         isinstance(own, str) and type(width) is int and width > 0 for own, width in parts
     )
-    return parts if are_widths and 2 <= len(parts) <= MOST_PARTS else []
+    return parts if are_valid and 2 <= len(parts) <= MOST_PARTS else []

@@ -45,8 +45,8 @@ class TorchEmbedder(NetworkEmbedder):
     --------
     >>> import torch  # doctest: +SKIP
     >>> from everlearn import TorchEmbedder
-    >>> eye = TorchEmbedder(torch.nn.Conv2d(3, 16, 3), size=64)  # doctest: +SKIP
-    >>> eye.n_features  # doctest: +SKIP
+    >>> embedder = TorchEmbedder(torch.nn.Conv2d(3, 16, 3), size=64)  # doctest: +SKIP
+    >>> embedder.n_features  # doctest: +SKIP
     16
     """
 
@@ -78,20 +78,20 @@ class TorchEmbedder(NetworkEmbedder):
         self._module.to(device)
         self.device = device
         self._through = through
-        # Networks in half precision take pictures in half precision.
+        # Pictures are given in the network's own precision.
         floats = (p.dtype for p in self._module.parameters() if p.is_floating_point())
-        self._kind = next(floats, torch.float32)
+        self._dtype = next(floats, torch.float32)
         weights, kind = _digest_of_weights(self._module), prefix or type(self._module).__name__
         self.name = name or f"{kind} {weights} {size} {crop} {mean} {scale}"
         self.n_features = self._probed_width()
 
     def run(self, batch: Vectors) -> Vectors:
         with self._torch.inference_mode():
-            pictures = self._torch.from_numpy(batch).to(self.device, self._kind)
+            pictures = self._torch.from_numpy(batch).to(self.device, self._dtype)
             through = self._through
             output = self._module(pictures) if through is None else through(self._module, pictures)
         if output.ndim == 3:
-            # Tokens: one vector for each part of the picture.
+            # Tokens.
             output = output.mean(1)
         elif output.ndim > 3:
             output = output.flatten(2).mean(2)
@@ -106,7 +106,7 @@ def _timm_model(name: str) -> Any:
             f"{name!r} is looked up in timm, which is not installed; pip install timm, "
             "or pass the module itself"
         ) from None
-    with without_waiting_for_a_network():
+    with offline_if_unreachable():
         try:
             return timm.create_model(name, pretrained=True, num_classes=0)
         except Exception as error:
@@ -118,10 +118,10 @@ def _timm_model(name: str) -> Any:
 
 
 @contextmanager
-def without_waiting_for_a_network() -> Iterator[None]:
-    """Use only the cache of weights if the hub cannot be reached.
+def offline_if_unreachable() -> Iterator[None]:
+    """Put huggingface_hub offline if its server cannot be reached.
 
-    Otherwise it would retry for most of a minute.
+    Otherwise loading weights would retry for most of a minute before it uses the cache.
     """
     try:
         socket.create_connection((WEIGHTS_HUB, 443), timeout=HUB_SECONDS).close()
@@ -142,8 +142,11 @@ def without_waiting_for_a_network() -> Iterator[None]:
 
 
 def _digest_of_weights(module: Any) -> str:
+    import torch
+
     digest = hashlib.sha256()
     for key, value in module.state_dict().items():
         digest.update(key.encode())
-        digest.update(value.detach().cpu().numpy().tobytes())
+        # As bytes: numpy has no bfloat16.
+        digest.update(value.detach().cpu().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]

@@ -31,7 +31,7 @@ from everlearn.errors import (
 )
 from everlearn.images.decode import DEFAULT_LIMITS, RGB, Limits
 
-# Cameras and streams. What comes over HTTP may be a file and end; the others do not by themselves.
+# Cameras and streams. An HTTP stream may be a file and end; the others end only on an error.
 _LIVE = re.compile(r"(/dev/video|rtsps?://|https?://)")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@]*@")
 LIVE_SECONDS = 10.0
@@ -41,7 +41,7 @@ SUFFIXES = frozenset({".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi"})
 
 @dataclass(frozen=True)
 class VideoFrame(os.PathLike[str]):
-    """One frame, or the error of reading it; has its own path below that of the file."""
+    """One frame, or the error of reading it; its path is that of the file and the time."""
 
     path: str
     seconds: float
@@ -73,8 +73,7 @@ def frames(
     limits : Limits
         ``pixels`` and ``side`` apply to a frame.
     """
-    if not (math.isfinite(every) and every > 0.0):
-        raise InvalidParameter(f"the seconds between frames must be more than 0, not {every}")
+    _require_interval(every)
     name = os.fspath(path)
     last = 0.0
     try:
@@ -83,6 +82,11 @@ def frames(
             yield VideoFrame(name, seconds, pixels)
     except EverlearnError as error:
         yield VideoFrame(name, last, error=error)
+
+
+def _require_interval(every: float) -> None:
+    if not (math.isfinite(every) and every > 0.0):
+        raise InvalidParameter(f"the seconds between frames must be more than 0, not {every}")
 
 
 def is_video(path: str | os.PathLike[str]) -> bool:
@@ -109,14 +113,13 @@ def read_frames(
     live = _LIVE.match(name)
     if not live:
         return frames(name, every, limits=limits)
-    if not (math.isfinite(every) and every > 0.0):
-        raise InvalidParameter(f"the seconds between frames must be more than 0, not {every}")
-    frames_of = _live(name, "v4l2" if live[1] == "/dev/video" else None, every, limits)
-    return frames_of if live[1].startswith("http") else newest(frames_of)
+    _require_interval(every)
+    live_frames = _live(name, "v4l2" if live[1] == "/dev/video" else None, every, limits)
+    return live_frames if live[1].startswith("http") else latest_frames(live_frames)
 
 
-def newest(frames: Iterator[VideoFrame]) -> Iterator[VideoFrame]:
-    """The latest frame each time one is asked for; frames that came in between are dropped.
+def latest_frames(source: Iterator[VideoFrame]) -> Iterator[VideoFrame]:
+    """The latest frame whenever the next one is requested; frames in between are dropped.
 
     A thread reads the source in the background, so that a caller slower than the camera always gets
     a current frame and no backlog builds up.
@@ -128,7 +131,7 @@ def newest(frames: Iterator[VideoFrame]) -> Iterator[VideoFrame]:
 
     def read() -> None:
         try:
-            for frame in frames:
+            for frame in source:
                 with ready:
                     held[:] = [frame]
                     ready.notify()
@@ -156,14 +159,16 @@ def newest(frames: Iterator[VideoFrame]) -> Iterator[VideoFrame]:
         raise failures[0]
 
 
-def _live(name: str, kind: str | None, every: float, limits: Limits) -> Iterator[VideoFrame]:
+def _live(
+    name: str, input_format: str | None, every: float, limits: Limits
+) -> Iterator[VideoFrame]:
     av = _av()
     last = 0.0
     shown = _CREDENTIALS.sub("", name)
-    options = {} if kind else {"rtsp_transport": "tcp"}
+    options = {} if input_format else {"rtsp_transport": "tcp"}
     try:
-        with av.open(name, format=kind, options=options, timeout=LIVE_SECONDS) as container:
-            for seconds, pixels in _taken(container, shown, every, limits):
+        with av.open(name, format=input_format, options=options, timeout=LIVE_SECONDS) as container:
+            for seconds, pixels in _sampled(container, shown, every, limits):
                 last = seconds
                 yield VideoFrame(shown, seconds, pixels)
         if not name.startswith("http"):
@@ -174,8 +179,8 @@ def _live(name: str, kind: str | None, every: float, limits: Limits) -> Iterator
         reason = CannotRead(f"{shown} sent nothing for {LIVE_SECONDS:.0f} seconds")
         yield VideoFrame(shown, last, error=reason)
     except (av.FFmpegError, ValueError, IndexError, OSError) as error:
-        said = _CREDENTIALS.sub("", str(error))
-        reason = CannotRead(f"{shown} cannot be read, or broke off: {said}")
+        message = _CREDENTIALS.sub("", str(error))
+        reason = CannotRead(f"{shown} cannot be read, or broke off: {message}")
         yield VideoFrame(shown, last, error=reason)
 
 
@@ -183,10 +188,10 @@ def _decoded(name: str, every: float, limits: Limits) -> Iterator[tuple[float, R
     av = _av()
     try:
         with open(name, "rb") as file:
-            container_kind = _kind(file.read(64), name)
+            format_name = _container_format(file.read(64), name)
             file.seek(0)
-            with av.open(file, format=container_kind) as container:
-                yield from _taken(container, name, every, limits)
+            with av.open(file, format=format_name) as container:
+                yield from _sampled(container, name, every, limits)
     except EverlearnError:
         raise
     except (av.FFmpegError, ValueError, IndexError) as error:
@@ -195,7 +200,9 @@ def _decoded(name: str, every: float, limits: Limits) -> Iterator[tuple[float, R
         raise CannotRead(f"{name} cannot be read: {error.strerror}") from None
 
 
-def _taken(container: Any, name: str, every: float, limits: Limits) -> Iterator[tuple[float, RGB]]:
+def _sampled(
+    container: Any, name: str, every: float, limits: Limits
+) -> Iterator[tuple[float, RGB]]:
     if not container.streams.video:
         raise NotAnImage(f"{name} holds no pictures, only sound")
     stream = container.streams.video[0]
@@ -212,14 +219,14 @@ def _taken(container: Any, name: str, every: float, limits: Limits) -> Iterator[
         seconds = 0.0 if frame.time is None else float(frame.time)
         if seconds + 1e-9 < due:
             continue
-        # The next moment after this one; a gap is not made up for.
+        # The next due time after this frame; frames missed in a gap are not made up for.
         missed = 0 if due == -math.inf else math.floor((seconds - due) / every + 1e-9)
         due = (seconds if due == -math.inf else due) + (missed + 1) * every
         pixels = frame.to_ndarray(format="rgb24")
         yield seconds, np.ascontiguousarray(np.rot90(pixels, round(frame.rotation / 90) % 4))
 
 
-def _kind(start: bytes, name: str) -> str:
+def _container_format(start: bytes, name: str) -> str:
     """FFmpeg's name of a container, by its first bytes."""
     if start[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free"):
         return "mov"

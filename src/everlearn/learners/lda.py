@@ -115,11 +115,11 @@ class StreamingLDA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, AdditiveCl
     Notes
     -----
     ``predict``, ``decision_function`` and ``predict_proba`` depend only on the examples learned.
-    ``predict_one`` has a fixed cost, at the price of a tolerance: it uses a shrinkage up to 5 %
-    smaller than requested (the term ε ν I of Eq. 6 cannot follow N by rank-one updates). The factor
-    for the next shrinkage is computed in slices, one with every call, so that none stalls; with
-    1,280 features it takes up to a hundred calls, and while fewer than about a thousand examples
-    are known the shrinkage may be that of so many calls ago.
+    ``predict_one`` has a fixed cost, at the price of a tolerance: it uses a shrinkage within 5 % of
+    the one requested (the term ε ν I of Eq. 6 cannot follow N by rank-one updates). The factor for
+    the next shrinkage is computed in slices, one with every call, so that none stalls; with 1,280
+    features it takes up to a hundred calls, and while fewer than about a thousand examples are
+    known the shrinkage may be that of so many calls ago.
 
     ``decision_function`` is Eq. 1 up to a term common to all classes, which keeps full precision
     for features far from zero. ``predict_proba`` is the posterior.

@@ -13,8 +13,10 @@ Mensink, Verbeek, Perronnin, Csurka. Distance-Based Image Classification: Genera
 Classes at Near-Zero Cost. PAMI 2013, Eq. 5-8.
 """
 
+from typing import NamedTuple
+
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 from scipy.special import logsumexp
 
 from everlearn.base import Array, Slots
@@ -24,10 +26,30 @@ STEPS = 30
 FIRST_SPREAD = 1.0
 
 
+class LearnedMetric(NamedTuple):
+    """The projection W, and how its optimisation ended.
+
+    ``converged`` is false if more than ``steps`` would have followed, had they been allowed.
+    ``loss`` is the final loss, ``change`` its decrease in the last step.
+    """
+
+    W: Array
+    steps: int
+    converged: bool
+    loss: float
+    change: float
+
+
 def learned_metric(
-    X: Array, member_of: Slots, weights: Array | None, means: Array, rank: int
-) -> Array:
-    """W of shape (at most ``rank``, d); row i of ``X`` belongs to row ``member_of[i]`` of means."""
+    X: Array,
+    member_of: Slots,
+    weights: Array | None,
+    means: Array,
+    rank: int,
+    *,
+    most_steps: int = STEPS,
+) -> LearnedMetric:
+    """Learn W of shape (at most ``rank``, d); the class of ``X[i]`` is row ``member_of[i]``."""
     share = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
     centre = share @ X
     X, means = X - centre, means - centre
@@ -36,15 +58,22 @@ def learned_metric(
     def loss(flat: Array) -> tuple[float, Array]:
         return _loss(flat.reshape(start.shape), X, member_of, share, means)
 
+    losses = [loss(start.ravel())[0]]
+
+    def note(intermediate_result: OptimizeResult) -> None:
+        losses.append(float(intermediate_result.fun))
+
     found = minimize(
         loss,
         start.ravel(),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": STEPS},
+        options={"maxiter": most_steps},
+        callback=note,
     )
+    change = losses[-2] - losses[-1] if len(losses) > 1 else 0.0
     W: Array = found.x.reshape(start.shape)
-    return W
+    return LearnedMetric(W, int(found.nit), bool(found.success), float(found.fun), change)
 
 
 def _principal_directions(

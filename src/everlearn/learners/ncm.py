@@ -143,7 +143,7 @@ class NearestClassMean(AdditiveClassifier):
             means = self.moments_.means[known]
             self.projection_ = learned_metric(
                 np.asarray(X, dtype=np.float64), member_of, weights, means, int(self.rank)
-            )
+            ).W
 
     @property
     def _block_rows(self) -> int | None:  # type: ignore[override]

@@ -16,9 +16,9 @@ from everlearn.memory.edits import unknowns
 from everlearn.memory.edits.unknowns import Group, UnknownImage
 from everlearn.memory.edits.writing import Kind, ensure_kinds, kind_of_vectors, require_alike
 from everlearn.memory.export.onnx_classifier import linear_head_model
-from everlearn.memory.export.onnx_pipeline import chain_model
+from everlearn.memory.export.onnx_pipeline import pipeline_model
 from everlearn.memory.insight.report import Report, report_on
-from everlearn.memory.insight.taught import TaughtMatrix, everything_taught
+from everlearn.memory.insight.taught import TaughtMatrix, taught_matrix
 from everlearn.memory.insight.why import Why, explain
 from everlearn.memory.model.calibrated import CalibratedModel, familiarity_of
 from everlearn.memory.model.classifiers import Standing, standings
@@ -38,10 +38,18 @@ class Answering:
     ----------
     opened : OpenMemory
     accept : float, optional
-        Share of familiar things that should not be called unknown. Defaults to the value stored
-        in the folder.
+        Share of familiar things that should not be called unknown. Defaults to the stored value.
     randomised : bool
         Whether unknown is decided by randomised p-values.
+
+    Attributes
+    ----------
+    calibrated : CalibratedModel or None
+        The model at the last refresh; ``None`` before anything was taught.
+    names : NameWords
+        Words of the model's names.
+    read_at : tuple of int, optional
+        The journal's stamp at the last refresh; ``None`` if that failed.
     """
 
     def __init__(
@@ -55,9 +63,10 @@ class Answering:
         self.names = self._words()
         self.read_at: tuple[int, int] | None = None
         self._kind: Kind = {}
-        self._everything: tuple[tuple[int, int], TaughtMatrix] | None = None
+        # With the journal's stamp for which it was made.
+        self._taught_matrix: tuple[tuple[int, int], TaughtMatrix] | None = None
 
-    def reach(self, position: int, seconds: float) -> None:
+    def wait_for(self, position: int, seconds: float) -> None:
         """Wait until everything up to a position of the journal is included in answers."""
         with self._opened.guard:
             if self.calibrated is not None and self.calibrated.position >= position:
@@ -90,31 +99,33 @@ class Answering:
         self.read_at = journal.db.stamp()
 
     def require_alike(self, example: Example) -> None:
-        """Require a vector of the kind that was taught."""
+        """Require a vector of the same length and embedder as those that were taught."""
         require_alike(self._kind, example, str(self._opened.path))
 
     def answer(self, example: Example, top: int | None) -> Answers:
+        """The best answers to one example, from one position of the journal."""
         with self._opened.guard:
             for _ in range(LOOKS):
                 answers = self._answer(example, top)
-                # Words are looked up lazily; they must be read at the same position as the answer.
+                # The words of names are read after the scores. Read-only, another process may have
+                # changed them in between.
                 if not self._opened.read_only or self._opened.stamp() == self.read_at:
                     break
             return answers
 
     def _words(self) -> NameWords:
         def one(name: int) -> str:
-            return self._opened.read(lambda: self._opened.journal.word(name))
+            return self._opened.read(lambda: self._opened.journal.name_by_id(name))
 
         def every() -> dict[int, str]:
-            return self._opened.read(lambda: self._opened.journal.name_ids())
+            return self._opened.read(lambda: self._opened.journal.names_by_id())
 
         return NameWords(one, every)
 
     def _answer(self, example: Example, top: int | None) -> Answers:
         calibrated = self.up_to_date()
         box = None if example.region is None else example.region.box
-        require_alike(self._kind, example, str(self._opened.path))
+        self.require_alike(example)
         if calibrated is None:
             return Answers([], unknown=True, familiarity=-np.inf, threshold=np.inf, box=box)
         x = unit(example.vector)
@@ -133,6 +144,8 @@ class Answering:
         )
 
     def why(self, example: Example, name: str | None, top: int) -> Why:
+        """The teachings that led to the score of a name, by default the best answer."""
+
         def look() -> Why:
             journal = self._opened.journal
             require_alike(kind_of_vectors(journal), example, str(self._opened.path))
@@ -140,10 +153,10 @@ class Answering:
             self.refresh()
             assert self.calibrated is not None  # something was taught
             T = self.calibrated.temperature
-            x = taught.seen(example.vector)
+            x = taught.mapped(example.vector)
             best = int(taught.influence.scores(x).argmax())
             if name is not None and name not in taught.names:
-                raise journal.never_taught(name)
+                raise journal.unknown_name_error(name)
             target = best if name is None else taught.names.index(name)
             boxes = {number: region.box for number, region in taught_boxes(journal).items()}
             teachings = [
@@ -154,7 +167,9 @@ class Answering:
 
         return self._opened.read(look)
 
-    def report(self, progress: Any) -> Report:
+    def report(self, progress: Callable[[int, int], None] | None) -> Report:
+        """Accuracy of the Memory, doubtful teachings, and what to teach next."""
+
         def look() -> Report:
             self.refresh()
             if self.calibrated is None:
@@ -217,10 +232,10 @@ class Answering:
                 "open it with its own embedder, or export without the embedder"
             )
         accept = self._opened.read(self.chosen_accept)
-        return chain_model(embedder, calibrated, names, accept)
+        return pipeline_model(embedder, calibrated, names, accept)
 
     def keep_unknowns(self, examples: Sequence[Example]) -> None:
-        """Keep examples among the unknown ones."""
+        """Keep examples among the unknowns, each once."""
         if not examples:
             return
         with self._opened.one_change() as journal:
@@ -235,20 +250,29 @@ class Answering:
         return unknowns.groups(found, self._likeness() if known else unknowns.USUAL_LIKENESS)
 
     def described_unknowns(self) -> list[Group]:
+        """Groups of kept unknown images, as records; call inside :meth:`OpenMemory.read`."""
         self.refresh()
-        described = []
-        for group in self.unknown_groups():
-            likely = None
-            if self.calibrated is not None:
-                mean = unit(unit(np.stack([one.example.vector for one in group])).mean(axis=0))
-                likely = self._opened.journal.word(self.calibrated.answer(mean).nearest)
-            members = tuple(one.id for one in group)
-            quiet = bool(group[0].ignored)
-            sources = tuple(one.example.source for one in group)
-            described.append(Group(group[0].id, len(group), members, likely, quiet, sources))
-        return described
+        return [
+            Group(
+                id=group[0].id,
+                count=len(group),
+                examples=tuple(one.id for one in group),
+                likely=self._nearest_name(group),
+                ignored=bool(group[0].ignored),
+                sources=tuple(one.example.source for one in group),
+            )
+            for group in self.unknown_groups()
+        ]
+
+    def _nearest_name(self, group: list[UnknownImage]) -> str | None:
+        """The name that the mean of a group resembles most."""
+        if self.calibrated is None:
+            return None
+        mean = unit(unit(np.stack([one.example.vector for one in group])).mean(axis=0))
+        return self._opened.journal.name_by_id(self.calibrated.answer(mean).nearest)
 
     def _likeness(self) -> float:
+        """Cosine similarity above which unknown images are grouped."""
         familiarity = familiarity_of(self._opened.model())
         return unknowns.likeness_of(familiarity.counts, familiarity.means, familiarity.lengths)
 
@@ -262,8 +286,8 @@ class Answering:
     def _taught(self) -> TaughtMatrix:
         """All current teachings as a matrix, cached until something changes."""
         stamp = self._opened.journal.db.stamp()
-        if self._everything is None or self._everything[0] != stamp:
-            self._everything = None
-            taught = everything_taught(self._opened.model(), self._opened.journal)
-            self._everything = stamp, taught
-        return self._everything[1]
+        if self._taught_matrix is None or self._taught_matrix[0] != stamp:
+            self._taught_matrix = None  # freed before the next one is made
+            taught = taught_matrix(self._opened.model(), self._opened.journal)
+            self._taught_matrix = stamp, taught
+        return self._taught_matrix[1]

@@ -27,7 +27,7 @@ class Steady:
     probability : float
         Of the name, among all names and unknown.
     settled : bool
-        Whether the name has led clearly at least once.
+        Whether a name has led clearly at least once.
     changed : bool
         Whether it differs from the answer after the previous frame.
     """
@@ -39,7 +39,7 @@ class Steady:
 
 
 class Answers(Sequence[Answer]):
-    """Answers, ordered from best to worst.
+    """Answers to one example, best first.
 
     Attributes
     ----------
@@ -50,12 +50,12 @@ class Answers(Sequence[Answer]):
         How well it fits what was taught; below ``threshold`` it is unknown.
     threshold : float
     probably : bool
-        Whether it is known, but only just: at twice the refused share it would be unknown.
+        Whether it is known, but would be unknown at twice the share of refused examples.
     ignored : bool
         Whether it is unknown and resembles a group of unknowns that is set to be ignored.
     p_value : float
-        Share of taught examples that look no more familiar. At 1 − accept or below, the example
-        is unknown.
+        Share of taught examples that are at most as familiar. The example is unknown if this is
+        at most 1 − accept.
     box : Box or None
         The part of the picture the answers are about; ``None`` for the whole picture.
     steady : Steady or None

@@ -10,7 +10,7 @@ with a high proposal score that looks like background is unknown as well.
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,16 @@ class Thing:
         return None if self.answers.unknown or not self.answers else self.answers[0].name
 
 
+class _Proposed(NamedTuple):
+    """An opened picture, and the boxes in it that may show things."""
+
+    image: "Image.Image"
+    digest: bytes
+    boxes: Boxes
+    scores: Array
+    vectors: NDArray[np.float32]
+
+
 class Finding:
     """Finds things in pictures with the examples taught to a Memory.
 
@@ -84,6 +94,7 @@ class Finding:
         self._answering = answering
         self._intake = intake
         self._background: Background | None = None
+        # With the stamp of the journal for which it was made.
         self._head: tuple[tuple[int, int], FindHead] | None = None
 
     def find(
@@ -96,52 +107,55 @@ class Finding:
         remember: bool = False,
     ) -> list[Thing]:
         """Things, most confident first; ``everything`` includes apparent background."""
-        if not 1 <= most <= MOST_BOXES:
+        if not isinstance(most, (int, np.integer)) or not 1 <= most <= MOST_BOXES:
             raise InvalidInput(
                 f"most must be a number of boxes from 1 to {MOST_BOXES}, not {most!r}"
             )
-        image, digest, (boxes, scores, vectors) = self._proposed(picture, most)
-        things = self.named(boxes, scores, vectors, top=top, everything=everything)
+        proposed = self._proposed(picture, most)
+        things = self.named(
+            proposed.boxes, proposed.scores, proposed.vectors, top=top, everything=everything
+        )
         if remember:
-            source = "" if not isinstance(picture, (str, os.PathLike)) else os.path.abspath(picture)
-            strange = [one for one in things if one.answers.unknown and not one.answers.ignored]
+            source = os.path.abspath(picture) if isinstance(picture, (str, os.PathLike)) else ""
+            image, digest = proposed.image, proposed.digest
             self._answering.keep_unknowns(
-                [self._intake.of_part(image, t.box, t.vector, digest, source) for t in strange]
+                [
+                    self._intake.of_part(image, thing.box, thing.vector, digest, source)
+                    for thing in things
+                    if thing.answers.unknown and not thing.answers.ignored
+                ]
             )
         return things
 
     def best_box(self, picture: Any) -> Any:
-        """The box that matches a name best, whatever its proposal score; else the surest thing's.
+        """The box that matches a name best, whatever its proposal score.
 
         With the proposal score, other things in a busy picture are often preferred to the taught
-        one. Where no thing is found, the box is that of the main thing.
+        one. If no box matches a name, it is that of the most confident thing; if nothing is found,
+        ``AUTO``, which selects the main thing.
         """
-        _, _, (boxes, scores, vectors) = self._proposed(picture, MOST)
+        proposed = self._proposed(picture, MOST)
+        boxes, vectors = proposed.boxes, proposed.vectors
         with self._opened.guard:
             calibrated = self._answering.up_to_date()
             if calibrated is not None and len(boxes):
-                head = self._up_to_date(calibrated)
+                head = self._current_head(calibrated)
                 names, background = head.scores(unit(vectors))
                 match = head.confidence(names, np.ones(len(boxes))).max(axis=1)
                 named = np.flatnonzero(names.max(axis=1) > background - LENIENCE)
                 if len(named):
                     return rounded(boxes[named[match[named].argmax()]])
-        things = self.named(boxes, scores, vectors)
+        things = self.named(boxes, proposed.scores, vectors)
         return things[0].box if things else AUTO
 
-    def _proposed(
-        self, picture: Any, most: int
-    ) -> tuple["Image.Image", bytes, tuple[Boxes, Array, NDArray[np.float32]]]:
-        """A picture and its digest; boxes that may show things, their scores and vectors."""
+    def _proposed(self, picture: Any, most: int) -> "_Proposed":
+        """Open a picture, and embed the boxes in it that may show things."""
         region_embedder = self._intake.region_embedder
-        image, digest = region_embedder.opened(_shown(picture))
+        image, digest = region_embedder.open(_file_or_pixels(picture))
         proposed = region_embedder.proposer.propose(image)
         boxes, scores = proposed.boxes[:most], proposed.scores[:most]
-        return (
-            image,
-            digest,
-            (boxes, scores, region_embedder.vectors(image, [Box(*row) for row in boxes])),
-        )
+        vectors = region_embedder.vectors(image, [Box(*row) for row in boxes])
+        return _Proposed(image, digest, boxes, scores, vectors)
 
     def named(
         self,
@@ -159,21 +173,21 @@ class Finding:
                 return self._nameless(boxes, proposer_scores, vectors)
             embedder = self._intake.embedder.name
             self._answering.require_alike(Example(vectors[0], "", b"", embedder=embedder))
-            head = self._up_to_date(calibrated)
+            head = self._current_head(calibrated)
             x = unit(vectors)
             names, background = head.scores(x)
             best = names.argmax(axis=1)
             rows = np.arange(len(boxes))
             confidence = head.confidence(names, proposer_scores)[rows, best]
             named = names[rows, best] > background - LENIENCE
-            strange = ~named & (proposer_scores >= THING) & (not everything)
-            seen = np.flatnonzero(named | strange | everything)
-            kept = _one_for_each_thing(boxes, confidence, np.where(strange, -1, best), seen)
+            unknown = ~named & (proposer_scores >= THING) & (not everything)
+            listed = np.flatnonzero(named | unknown | everything)
+            kept = _one_for_each_thing(boxes, confidence, np.where(unknown, -1, best), listed)
             things = []
             for i in kept:
                 box, shares = rounded(boxes[i]), softmax(names[i] / calibrated.temperature)
                 answers = self._answers(
-                    calibrated, head, x[i], shares, top, box, strange=bool(strange[i])
+                    calibrated, head, x[i], shares, top, box, unknown=bool(unknown[i])
                 )
                 things.append(Thing(box, answers, float(confidence[i]), vectors[i]))
             return things
@@ -187,11 +201,11 @@ class Finding:
         top: int | None,
         box: Box,
         *,
-        strange: bool,
+        unknown: bool,
     ) -> Answers:
-        """Names with the head's probabilities; unknown is decided as in ``ask`` unless given."""
-        plain = calibrated.answer(x)
-        verdict = replace(plain, shares=shares, p_value=0.0 if strange else plain.p_value)
+        """Names with the given probabilities; unless ``unknown``, that is decided as in ``ask``."""
+        asked = calibrated.answer(x)
+        verdict = replace(asked, shares=shares, p_value=0.0 if unknown else asked.p_value)
         acceptance, accept = calibrated.judgement.acceptance, self._answering.accept
         return as_answers(
             verdict,
@@ -199,51 +213,52 @@ class Finding:
             self._answering.names,
             top=top,
             accept=accept,
-            threshold=np.inf if strange else acceptance.threshold(accept, verdict.nearest),
+            threshold=np.inf if unknown else acceptance.threshold(accept, verdict.nearest),
             ignored=lambda: self._opened.read(lambda: self._answering.is_ignored(x)),
             box=box,
             randomised=self._answering.randomised,
         )
 
     def _nameless(self, boxes: Boxes, scores: Array, vectors: NDArray[np.float32]) -> list[Thing]:
-        """Used before anything is taught: every thing is unknown."""
+        """All things, unknown, because nothing has been taught yet."""
         nothing = Answers([], unknown=True, familiarity=-np.inf, threshold=np.inf)
         return [
             Thing(rounded(boxes[i]), nothing, float(np.log(scores[i])), vectors[i])
             for i in merged(boxes, scores)
         ]
 
-    def _up_to_date(self, calibrated: CalibratedModel) -> FindHead:
+    def _current_head(self, calibrated: CalibratedModel) -> FindHead:
         """The head of the current model, rebuilt after a change."""
         stamp = self._answering.read_at
         if self._head is None or stamp is None or self._head[0] != stamp:
-            head = self._opened.read(lambda: self._made(calibrated))
+            head = self._opened.read(lambda: self._new_head(calibrated))
             self._head = (stamp or (0, 0), head)
         return self._head[1]
 
-    def _made(self, calibrated: CalibratedModel) -> FindHead:
+    def _new_head(self, calibrated: CalibratedModel) -> FindHead:
+        """A head of the model and the background; call inside :meth:`OpenMemory.read`."""
         power, learner = power_and_learner(calibrated.classifier)
-        n_features = self._opened.journal.n_features
-        embedder = self._opened.journal.fact("embedder") or ""
+        journal = self._opened.journal
+        settings = journal.n_features, power, journal.fact("embedder") or ""
         known = self._background
-        meant = (n_features, power, embedder)
-        if known is None or (known.n_features, known.power, known.embedder) != meant:
-            known = self._background = Background(*meant)
-        return FindHead(learner, power, known.follow(self._opened.journal))
+        if known is None or (known.n_features, known.power, known.embedder) != settings:
+            known = self._background = Background(*settings)
+        return FindHead(learner, power, known.follow(journal))
 
 
 def _one_for_each_thing(
-    boxes: Boxes, confidence: Array, names: NDArray[np.intp], seen: NDArray[np.intp]
+    boxes: Boxes, confidence: Array, names: NDArray[np.intp], listed: NDArray[np.intp]
 ) -> Sequence[int]:
-    """Indices of the boxes kept, one for each thing, by falling confidence."""
+    """The index of one of the listed boxes for each thing, by falling confidence."""
     kept: list[int] = []
-    for name in np.unique(names[seen]):
-        own = seen[names[seen] == name]
+    for name in np.unique(names[listed]):
+        own = listed[names[listed] == name]
         kept += own[merged(boxes[own], confidence[own])].tolist()
     chosen = np.array(sorted(kept), dtype=np.intp)
     best = suppressed(boxes[chosen], confidence[chosen], most_overlap=ONE_THING)
     return [int(i) for i in chosen[best]]
 
 
-def _shown(picture: Any) -> Any:
+def _file_or_pixels(picture: Any) -> Any:
+    """The pixels of an image of Pillow; anything else unchanged."""
     return np.asarray(picture.convert("RGB")) if hasattr(picture, "convert") else picture

@@ -2,11 +2,12 @@
 
     frame → boxes (proposals, or what moves) → things (finding.py) → tracks (regions/tracks.py)
 
-A track's name combines the evidence of its frames. An event is emitted when the name is settled
-and again when it changes. A few frames of a track that look different are kept, so that teaching
-the track teaches distinct views and not a hundred copies of one.
+A track's name combines the evidence of its frames. An event is emitted when the name is settled,
+and again when it changes. Of each track a few views that look different are kept, so that teaching
+the track teaches these and not a hundred copies of one.
 """
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,8 +26,9 @@ from everlearn.regions.boxes import Box
 from everlearn.regions.motion import MotionProposer
 from everlearn.regions.tracks import Track, Tracker
 
-# A view of a track is kept if its cosine similarity to the others is below this; at most so many.
+# A view of a track is kept if its cosine similarity to all others is below this.
 ALIKE = 0.9
+# Largest number of views kept of a track.
 MOST_VIEWS = 8
 
 
@@ -62,7 +64,20 @@ class TrackedThing:
 
 @dataclass(frozen=True)
 class TrackEvent:
-    """A track's name was settled or has changed; ``name`` is ``None`` for unknown."""
+    """A track's name was settled or has changed; ``name`` is ``None`` for unknown.
+
+    Attributes
+    ----------
+    track : int
+    name, before : str or None
+        The name, and the one of the previous event.
+    first : bool
+        Whether this is the first event of the track.
+    seconds : float
+        Time of the frame.
+    box : Box
+        Where the thing is in this frame.
+    """
 
     track: int
     name: str | None
@@ -113,7 +128,7 @@ class Following:
     motion : bool
         Examine moving areas of a fixed camera instead of the proposer's boxes.
     patience : int
-        A track ends when its thing has been missed in more frames than this.
+        A track ends when its thing was not found in more than this many successive frames.
     """
 
     def __init__(
@@ -125,19 +140,20 @@ class Following:
         self._motion = MotionProposer() if motion else None
         self._tracker = Tracker(patience=patience)
         self._views: dict[int, list[Example]] = {}
-        self._told: dict[int, str | None] = {}
+        self._announced: dict[int, str | None] = {}
 
     def frames(self, frames: Iterable[Any]) -> Iterator[FollowedFrame]:
         """Yield one result per frame; a reading error ends the iteration."""
         for number, frame in enumerate(frames):
             if isinstance(frame, VideoFrame):
-                yield self.frame(frame.opened(), frame.seconds, str(frame.path))
+                path = frame.path if "://" in frame.path else os.path.abspath(frame.path)
+                yield self.frame(frame.opened(), frame.seconds, path)
             else:
                 pixels = frame.convert("RGB") if hasattr(frame, "convert") else frame
                 yield self.frame(np.asarray(pixels), float(number), "")
 
     def frame(self, pixels: NDArray[np.uint8], seconds: float, source: str) -> FollowedFrame:
-        """Process the next frame."""
+        """Process the next frame; ``source`` is the video it is from, empty if there is none."""
         picture = as_picture(pixels)
         region_embedder = self._intake.region_embedder
         proposer = self._motion or region_embedder.proposer
@@ -153,17 +169,18 @@ class Following:
         for thing, track in zip(found, tracks, strict=True):
             shares = {answer.name: answer.probability for answer in thing.answers}
             track.evidence.add(shares, unknown=thing.answers.unknown)
-            self._keep_view(track, thing, picture, digest, f"{source}/{seconds:.3f}s")
+            time = f"{seconds:.3f}s"
+            self._keep_view(track, thing, picture, digest, f"{source}/{time}" if source else time)
             event = self._event(track, seconds)
             if event is not None:
                 events.append(event)
-            things.append(self._described(track, thing))
+            things.append(self._tracked_thing(track, thing))
         for track in self._tracker.ended:
             self._views.pop(track.id, None)
-            self._told.pop(track.id, None)
+            self._announced.pop(track.id, None)
         return FollowedFrame(seconds, tuple(things), tuple(events), pixels)
 
-    def _described(self, track: Track, thing: Thing) -> TrackedThing:
+    def _tracked_thing(self, track: Track, thing: Thing) -> TrackedThing:
         evidence = track.evidence
         return TrackedThing(
             track.id,
@@ -177,11 +194,11 @@ class Following:
 
     def _event(self, track: Track, seconds: float) -> TrackEvent | None:
         evidence = track.evidence
-        first = track.id not in self._told
-        before = self._told.get(track.id)
+        first = track.id not in self._announced
+        before = self._announced.get(track.id)
         if not evidence.settled or (not first and evidence.name == before):
             return None
-        self._told[track.id] = evidence.name
+        self._announced[track.id] = evidence.name
         return TrackEvent(track.id, evidence.name, before, first, seconds, track.box)
 
     def _keep_view(
@@ -193,9 +210,7 @@ class Following:
         own = _unit(thing.vector)
         if any(float(_unit(view.vector) @ own) >= ALIKE for view in views):
             return
-        views.append(
-            self._intake.of_part(picture, thing.box, thing.vector, digest, source.lstrip("/"))
-        )
+        views.append(self._intake.of_part(picture, thing.box, thing.vector, digest, source))
 
 
 def _unit(vector: NDArray[np.float32]) -> NDArray[np.float64]:

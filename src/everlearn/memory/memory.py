@@ -1,12 +1,12 @@
 """The Memory: a folder that is taught images and answers with names.
 
-    journal.sqlite     what was taught, in order: the truth               (storage/journal.py)
+    journal.sqlite     what was taught, in order: the source of truth     (storage/journal.py)
     snapshot-*         the model at a position of the journal: a cache    (storage/snapshot.py)
     prepared-*         the part of the model that questions need: a cache (model/serving.py)
     writer.lock        held by the one process that teaches               (storage/sqlite/folder.py)
 
-Teaching appends to the journal and returns when the entry is on disk. The model catches up with the
-journal when a question arrives; recovery after a crash takes the same path.
+Teaching appends to the journal and returns when the entry is on disk. The model is brought up to
+date with the journal when a question arrives; recovery after a crash is the same step.
 
 A Memory is composed of its parts: the open folder (opened.py), changes to it (edits/editor.py) and
 answers from it (answering.py). This file is the public interface.
@@ -49,7 +49,7 @@ from everlearn.memory.insight.report import Report
 from everlearn.memory.insight.verify import Verification, verify
 from everlearn.memory.insight.why import Why
 from everlearn.memory.model.classifiers import WORDS, Standing, classifier_for
-from everlearn.memory.model.strictness import require_share
+from everlearn.memory.model.strictness import require_accept
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.session import FRAMES, Session
 from everlearn.memory.storage.backup import write_backup
@@ -57,12 +57,12 @@ from everlearn.memory.storage.interface import EventLog
 from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.rows import Example, NameRecord, Teaching
-from everlearn.memory.words import require_count
+from everlearn.memory.words import require_count, require_count_or_none, require_text
 from everlearn.persistence import replace_file
 from everlearn.regions.proposals import FEW, MOST
 from everlearn.regions.region_embedder import Mode, Region
 
-# Longest wait of a question for a position of the journal, in seconds.
+# Longest time that ``ask(..., after=position)`` waits.
 AFTER_SECONDS = 10.0
 
 _RENAMED = {
@@ -84,12 +84,13 @@ class Memory:
         A folder, or a PostgreSQL database (``postgresql://user@host/database``), which any number
         of processes may teach and ask at once. Created if it does not exist.
     name : str, optional
-        Which Memory of a database, "memory" by default; also written ``postgresql://…#name``.
+        Name of the Memory in a database, by default "memory"; may also be part of the address,
+        ``postgresql://…#name``.
     embedder : Embedder or path-like, optional
-        Turns images into vectors. Defaults to the one the folder was taught with if it comes with
-        everlearn; for a new folder to ``balanced``, or ``basic`` without everlearn-networks. Also a
-        model name such as ``"efficientnet-lite0-int8"``, or the path of an ONNX file; images are
-        then preprocessed as they were when the folder was taught.
+        Turns images into vectors: an object, a model name such as ``"efficientnet-lite0-int8"``,
+        or the path of an ONNX file, for which images are preprocessed as they were when the folder
+        was taught. Defaults to the one the folder was taught with if it comes with everlearn; for a
+        new folder to ``balanced``, or ``basic`` without everlearn-networks.
     network : {"basic", "fast", "balanced", "best"} or path-like, optional
         The embedder chosen by purpose. Accepts everything ``embedder`` does except an embedder
         object.
@@ -152,7 +153,7 @@ class Memory:
         regions: Mode | None = None,
     ) -> None:
         if accept is not None:
-            require_share(accept)
+            require_accept(accept)
         if network is not None and embedder is not None:
             raise InvalidParameter("network and embedder are alternatives; give only one of them")
         storage = storage_at(path, name)
@@ -178,7 +179,7 @@ class Memory:
 
     @cached_property
     def _answering(self) -> Answering:
-        """Created by the first question; teaching does not need it."""
+        """Created with the first question; teaching does not need it."""
         return Answering(self._opened, *self._strictness)
 
     @cached_property
@@ -323,26 +324,28 @@ class Memory:
     def rename(self, old: str, new: str) -> str:
         """Rename a name; if the new name exists, the two are merged.
 
-        Returns the name as it is spelled now: names do not differ by capitals or spaces alone.
+        Returns the name as it is stored. Names that differ only in capitals or spaces are the same.
         """
         return self._editor.rename(old, new)
 
     def similar_name(self, name: str) -> str | None:
         """The known name that a new one looks like a misspelling of, or ``None``.
 
-        Also ``None`` where there are too many names to compare in a moment.
+        Also ``None`` if there are so many names that comparing them would take long.
         """
+        require_text("name", name)
         return misspelled_among([name], self.names()).get(name)
 
     def undo(self, id: int | None = None) -> Change:
-        """Undo the last operation, of which ``id`` is the number if given; returns what it was.
+        """Undo the last operation, and return it.
 
-        Refused if it is no longer the latest. An erase cannot be undone, nor anything before it.
+        If ``id`` is given and is not the number of the last operation, nothing changes
+        (``ChangedMeanwhile``). An erase cannot be undone, nor anything before it.
         """
         return self._editor.undo(id)
 
     def redo(self, id: int | None = None) -> Change:
-        """Redo the last undone operation, if nothing else was done since; ``id`` as for undo."""
+        """Redo the last undone operation if nothing else was done since; ``id`` as for undo."""
         return self._editor.redo(id)
 
     def would_undo(self) -> Change:
@@ -355,10 +358,10 @@ class Memory:
 
     def history(self, limit: int | None = None) -> list[Change]:
         """The operations, latest first."""
-        require_count("limit", limit)
+        require_count_or_none("limit", limit)
         return self._opened.read(lambda: operations.history(self._opened.journal, limit))
 
-    # Exchanging with another Memory.
+    # Exchange with another Memory.
 
     def merge(
         self,
@@ -372,7 +375,8 @@ class Memory:
         For each picture and name the later event counts: what was forgotten or erased here after it
         was taught there stays forgotten. A picture that has a different name there keeps its names
         here and is listed as a conflict; with ``conflicts="there"`` it gets the name it has there,
-        a second operation. Merges of one ``group`` are one operation for :meth:`undo`.
+        all of them in a second operation. Merges of one ``group`` are one operation for
+        :meth:`undo`.
         """
         if conflicts not in ("list", "there"):
             raise InvalidParameter(f"conflicts must be 'list' or 'there', not {conflicts!r}")
@@ -399,14 +403,15 @@ class Memory:
             return self._editor.sync(opened._editor, conflicts)
 
     def parts(self, place: str | os.PathLike[str], most_bytes: int) -> Iterator[Path]:
-        """Write everything a merge needs as journals of about so many bytes, to send them.
+        """Write everything a merge needs as journals of at most about ``most_bytes`` each.
 
-        Each is a file in a folder of its own below ``place``, which opens as a Memory.
+        They are made to be sent one by one. Yields the file of each, in a folder of its own below
+        ``place`` that opens as a Memory.
         """
         yield from self._editor.parts(Path(place), most_bytes)
 
     def counting(self) -> set[tuple[bytes, str]]:
-        """The pictures that count, each as a pair of sha256 digest and name."""
+        """All current teachings, each as a pair of the picture's sha256 digest and the name."""
         return self._editor.counting()
 
     # Network, classifier, paths.
@@ -442,7 +447,10 @@ class Memory:
         return self._editor.reembed(chosen, progress, regions, drop=drop)
 
     def remember_checkpoint(self, address: str) -> None:
-        """Record where a checkpoint holds vectors of taught images, for receipts of erases."""
+        """Record the address of a checkpoint with vectors of taught images.
+
+        Receipts of erases list it, because an erase does not remove it.
+        """
         self._editor.remember_checkpoint(address)
 
     def relocate(self, old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Relocation:
@@ -454,7 +462,7 @@ class Memory:
         return self._editor.relocate(os.path.abspath(old), os.path.abspath(new))
 
     def set_accept(self, accept: float) -> None:
-        """Store in the folder the ``accept`` to use where none is given."""
+        """Store the ``accept`` that is used where none is given."""
         self._editor.set_accept(accept)
 
     def set_network(self) -> str:
@@ -499,10 +507,10 @@ class Memory:
             Wait until everything up to this position (see :attr:`position`) is included, at most
             ten seconds; then ``NotSeenYet`` is raised.
         """
-        require_count("top", top, least=1)
-        require_count("after", after)
+        require_count_or_none("top", top, least=1)
+        require_count_or_none("after", after)
         if after is not None:
-            self._answering.reach(after, AFTER_SECONDS)
+            self._answering.wait_for(after, AFTER_SECONDS)
         if where and box is None:
             box = self._finding.best_box(example)
         return self._answered(self._intake.one(_part(example, box)), top, remember)
@@ -511,17 +519,17 @@ class Memory:
         self, examples: Iterable[Any], *, top: int | None = 5, remember: bool = False
     ) -> Iterator[Answers | Exception]:
         """Answers for many examples, using every core; errors for unreadable ones."""
-        require_count("top", top, least=1)
-        for _, taken in self._intake.many((example, "") for example in examples):
-            if isinstance(taken, Example):
-                yield self._answered(taken, top, remember)
+        require_count_or_none("top", top, least=1)
+        for _, found in self._intake.many((example, "") for example in examples):
+            if isinstance(found, Example):
+                yield self._answered(found, top, remember)
             else:
-                yield taken.error
+                yield found.error
 
-    def _answered(self, taken: Example, top: int | None, remember: bool) -> Answers:
-        answers = self._answering.answer(taken, top)
+    def _answered(self, example: Example, top: int | None, remember: bool) -> Answers:
+        answers = self._answering.answer(example, top)
         if remember and answers.unknown and not answers.ignored:
-            self._answering.keep_unknowns([taken])
+            self._answering.keep_unknowns([example])
         return answers
 
     def why(self, example: Any, name: str | None = None, *, box: Any = None, top: int = 5) -> Why:
@@ -530,11 +538,12 @@ class Memory:
         Explains the score of ``name``, by default the best answer, by the ``top`` teachings with
         the strongest effect.
         """
-        require_count("top", top)
+        require_text("name", name)
+        require_count_or_none("top", top)
         return self._answering.why(self._intake.one(_part(example, box)), name, top)
 
     def report(self, progress: Callable[[int, int], None] | None = None) -> Report:
-        """Have I taught enough? Accuracy by exact leave-one-out, doubts, and what to show next.
+        """Was enough taught? Accuracy by exact leave-one-out, doubtful pictures, and advice.
 
         ``progress`` is called with the number of teachings examined and the total.
         """
@@ -546,7 +555,7 @@ class Memory:
         """Leave-one-out accuracy with each network, best first; changes nothing.
 
         Networks are embedders, or names or files as for ``network``. Each image is read once for
-        all of them, and :meth:`reembed` reuses the vectors. ``progress`` is as for that.
+        all of them, and :meth:`reembed`, which takes the same ``progress``, reuses the vectors.
         """
         embedders = [as_embedder(network) for network in networks]
         return self._editor.compare(embedders, (self.regions,), progress)
@@ -598,7 +607,7 @@ class Memory:
         remember : bool, default=False
             Keep every unknown thing, with its box, among the :meth:`unknowns`.
         """
-        require_count("top", top, least=1)
+        require_count_or_none("top", top, least=1)
         return self._finding.find(
             image, top=top, most=most, everything=everything, remember=remember
         )
@@ -623,11 +632,11 @@ class Memory:
         every : float, default=0.2
             Seconds between examined frames of a video; pictures are all examined.
         most, remember
-            As for :meth:`find`; what is kept is settled as unknown.
+            As for :meth:`find`; only things whose track is settled as unknown are kept.
         motion : bool, default=False
             Examine moving areas of a fixed camera; no proposer is used.
         patience : int, default=15
-            A thing that was missed in more frames than this is given up.
+            A track ends when its thing was not found in more than this many successive frames.
         """
         following = self.following(most=most, motion=motion, patience=patience)
         if isinstance(frames, (str, os.PathLike)):
@@ -641,11 +650,11 @@ class Memory:
             yield frame
 
     def keep_unknowns(self, examples: Sequence[Example]) -> None:
-        """Keep examples among the :meth:`unknowns`, each once: ``frame.unknown_views``, say."""
+        """Keep examples such as ``frame.unknown_views`` among the :meth:`unknowns`, each once."""
         self._answering.keep_unknowns(examples)
 
     def following(self, *, most: int = FEW, motion: bool = False, patience: int = 15) -> Following:
-        """The object behind :meth:`follow`, for frames that arrive one by one: ``frame(…)``."""
+        """The object behind :meth:`follow`; call its ``frame`` with frames as they arrive."""
         require_count("most", most, least=1)
         require_count("patience", patience)
         return Following(self._finding, self._intake, most=most, motion=motion, patience=patience)
@@ -653,8 +662,9 @@ class Memory:
     def ask_stream(self, frames: Iterable[Any], *, window: int = FRAMES) -> Iterator[Answers]:
         """Answers to successive frames of one camera; ``answers.steady`` combines them.
 
-        ``window`` is about how many frames vote.
+        ``window`` is approximately the number of frames that vote.
         """
+        require_count("window", window, least=1)
         session = Session(window)
         for frame in frames:
             answers = self.ask(frame)
@@ -664,7 +674,7 @@ class Memory:
     # Kept unknown images.
 
     def unknowns(self) -> list[Group]:
-        """What was *unknown* and kept (``remember=True`` of ask, find, follow), by likeness."""
+        """Examples kept because they were *unknown* (``remember=True``), grouped by similarity."""
         return self._opened.read(self._answering.described_unknowns)
 
     def unknown_thumbnail(self, id: int) -> bytes | None:
@@ -683,8 +693,8 @@ class Memory:
     def drop_unknowns(self, group: int) -> int:
         """Forget a group of unknown images; returns its size.
 
-        It can be undone: the pictures stay in the journal, set aside, until newer ones need their
-        room (a thousand are kept in all) or something is erased.
+        It can be undone until the pictures are deleted: to keep newer unknowns, at most a thousand
+        in all, or by the next erase.
         """
         return self._editor.drop_unknowns(self._answering.unknown_groups, group)
 
@@ -692,10 +702,11 @@ class Memory:
 
     @property
     def lag_seconds(self) -> float:
-        """Upper bound on the age of the state that answers use; 0 for a folder, checked every time.
+        """Upper bound on the age of the state that answers use.
 
-        For a database: the time since the server last reported the end of the journal, which it
-        does with every change and twice a second otherwise.
+        For a folder 0, because every question checks the journal. For a database, the time since
+        the server last reported the end of the journal, which it does with every change and
+        otherwise twice a second.
         """
         return self._opened.lag_seconds()
 
@@ -710,7 +721,7 @@ class Memory:
         return self._editor.once(key, content, work)
 
     def event_log(self) -> EventLog | None:
-        """Changes made by any process, for a database; the caller closes the log."""
+        """The changes made by any process; the caller closes the log. ``None`` for a folder."""
         return self._opened.storage.events()
 
     @property
@@ -738,7 +749,8 @@ class Memory:
         All of them, or a page of those that contain a text, ignoring case; alphabetically, or the
         latest taught first.
         """
-        require_count("limit", limit)
+        require_text("containing", containing)
+        require_count_or_none("limit", limit)
         require_count("offset", offset)
         return self._opened.read(
             lambda: self._opened.journal.names(
@@ -750,7 +762,8 @@ class Memory:
         self, name: str | None = None, *, limit: int | None = None, offset: int = 0
     ) -> list[Teaching]:
         """Current teachings in the order they were taught: all of them, or those of one name."""
-        require_count("limit", limit)
+        require_text("name", name)
+        require_count_or_none("limit", limit)
         require_count("offset", offset)
         return self._opened.read(lambda: self._opened.journal.teachings(name, limit, offset))
 

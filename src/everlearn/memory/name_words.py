@@ -1,12 +1,12 @@
 """The words of names, looked up when an answer needs them.
 
-A model knows names by number, and their words may change without it. With many names, reading all
-words after every change would take longer than the answer.
+A model identifies names by number, because a rename changes the word alone. With many names,
+reading all words after every change would take longer than computing the answer.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
-# Up to this many missing words are looked up one by one; for more, all are read.
+# When this many words were needed, all are read instead of looking up one more.
 FEW = 64
 
 
@@ -22,8 +22,8 @@ class NameWords(Mapping[int, str]):
     """
 
     def __init__(self, one: Callable[[int], str], every: Callable[[], dict[int, str]]) -> None:
-        self._one = one
-        self._every = every
+        self._look_up = one
+        self._read_all = every
         self._known: dict[int, str] = {}
         self._n_looked_up = 0
 
@@ -31,13 +31,13 @@ class NameWords(Mapping[int, str]):
         if name not in self._known:
             self._n_looked_up += 1
             if self._n_looked_up == FEW:
-                self._known = self._every()
+                self._known = self._read_all()
             else:
-                self._known[name] = self._one(name)
+                self._known[name] = self._look_up(name)
         return self._known[name]
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._every())
+        return iter(self._read_all())
 
     def __len__(self) -> int:
-        return len(self._every())
+        return len(self._read_all())

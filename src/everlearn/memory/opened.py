@@ -1,9 +1,9 @@
 """An open Memory: its storage, its journal, and the model that follows it.
 
-Everything a Memory reads goes through :meth:`OpenMemory.read`, everything it changes through
-:meth:`OpenMemory.changing`. The first ensures that an answer belongs to one position of the
-journal, even while another process writes; the second that there is one writer and that files left
-by an erase are removed.
+All reads of a Memory go through :meth:`OpenMemory.read`, which ensures that an answer belongs to
+one position of the journal even while another process writes. All changes go through
+:meth:`OpenMemory.changing`, which ensures that there is one writer and that files left by an erase
+are removed.
 """
 
 import contextlib
@@ -43,9 +43,9 @@ from everlearn.memory.storage.interface import CannotReadNow, Storage
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.snapshot import SnapshotVanished
 
-# How often a question is retried because the folder changed during it.
+# How often a read is tried again because the folder changed during it.
 LOOKS = 20
-# Increase of the delay after each failed attempt to read: two seconds in all.
+# Increase of the delay after each failed attempt to read; all attempts together take two seconds.
 PAUSE_SECONDS = 0.01
 
 # A head with more numbers than this takes longer to write than to recompute.
@@ -64,7 +64,9 @@ class OpenMemory:
     Parameters
     ----------
     storage : Storage
+        Closed; it is released with this object.
     classifier : optional
+        For a folder that has none yet.
     read_only : bool
     """
 
@@ -80,7 +82,8 @@ class OpenMemory:
         self._check: IntegrityCheck | None = None
         # Position of the newest known snapshot.
         self._snapshot_at = 0
-        # Read-only: the journal is opened at the first read, and reopened when it was replaced.
+        # Whether the journal has to be opened again before the next read. Read-only, that is so
+        # before the first read and after the file was changed or replaced.
         self._old = read_only
         self.guard = threading.RLock()
         if not read_only:
@@ -109,7 +112,7 @@ class OpenMemory:
                 try:
                     if self._old:
                         self._look_again()
-                    with self.journal.db.one_view():
+                    with self.journal.db.read_transaction():
                         self._require_intact()
                         result = action()
                 except CannotReadNow:
@@ -118,26 +121,30 @@ class OpenMemory:
                     self._old = True
                     time.sleep(look * PAUSE_SECONDS)
                 except (DamagedJournal, CannotRead):
-                    if self._old or not self.journal.db.moved_on():
+                    if self._old or not self.journal.db.changed_since_opening():
                         raise
                     self._old = True
                 except SnapshotVanished:
                     continue
                 else:
-                    self._old = self.journal.db.moved_on()
+                    self._old = self.journal.db.changed_since_opening()
                     if not self._old:
                         return result
             raise CannotRead(f"{self.path} changes too fast to be read; try again")
 
     def stamp(self) -> tuple[int, int] | None:
-        """A value that changes with every change; ``None`` if changes cannot be detected."""
+        """A value that differs after every change; ``None`` if changes cannot be detected."""
         try:
-            return None if self._old or self.journal.db.moved_on() else self.journal.db.stamp()
+            return (
+                None
+                if self._old or self.journal.db.changed_since_opening()
+                else self.journal.db.stamp()
+            )
         except CannotReadNow:
             return None
 
     def lag_seconds(self) -> float:
-        """Upper bound on the age of what is read."""
+        """Upper bound on the age of the state that reads see, in seconds."""
         with self.guard:
             return self.read(lambda: self.journal).db.lag_seconds()
 
@@ -161,7 +168,10 @@ class OpenMemory:
         return self._mode
 
     def note_mode(self) -> None:
-        """Read the region mode from the journal; a read-only Memory keeps that of its model."""
+        """Read the region mode from the journal.
+
+        Read-only, this is done with the model, so that both belong to one position.
+        """
         self._mode = self.journal.fact("regions") or "whole"
 
     def model(self) -> Model:
@@ -190,9 +200,9 @@ class OpenMemory:
             yield self.journal
 
     def finish_erase(self, *, wait: bool) -> None:
-        """Remove the files an erase left behind, or record that this is still to be done."""
+        """Remove the files that an erase left, or record that this is still to be done."""
         self.erase_pending = True
-        self._stop_check()  # its connection would hold on to the files to be removed
+        self._stop_check()  # its connection keeps the files open
         self.erase_pending = not finish(self.storage.caches, self.journal, wait=wait)
 
     @contextlib.contextmanager
@@ -215,7 +225,7 @@ class OpenMemory:
                     self.finish_erase(wait=True)
                     if not self.history.broken():
                         self.snapshot(at_least=1, prepare=self._calibrate)
-                        with self.journal.db.one_view():
+                        with self.journal.db.read_transaction():
                             self._leave_prepared()
                     self._tidy()
             except CannotReach as error:
@@ -225,19 +235,20 @@ class OpenMemory:
                 self.release()
 
     def snapshot(self, *, at_least: int, prepare: Callable[[Model], bool] | None = None) -> None:
-        """Write a snapshot if it saves replaying this many entries and no other writer does."""
+        """Write a snapshot if it saves replaying this many entries and nobody else writes one."""
         if prepare is None and 0 <= self.journal.last_position - self._snapshot_at < at_least:
             return
         try:
-            with self.storage.caches.making(now=prepare is not None) as mine:
+            with self.storage.caches.snapshot_lock(now=prepare is not None) as mine:
                 if mine:
-                    with self.journal.db.one_view():
+                    with self.journal.db.read_transaction():
                         self.history.snapshot(at_least=at_least, prepare=prepare)
                         self._snapshot_at = self.history.snapshot_at
         except (CannotReach, CannotReadNow, NotAllowed) as error:
             logger.warning("no snapshot was made, so opening will take longer: %s", error)
 
     def release(self) -> None:
+        """Close the journal, and release the writer lock."""
         self._stop_check()
         if hasattr(self, "journal"):
             self.journal.close()
@@ -255,7 +266,7 @@ class OpenMemory:
             )
 
     def _leave_prepared(self) -> None:
-        """Write the files that let the next question be answered quickly."""
+        """Write the serving head, or remove it if it would be too large."""
         journal = self.journal
         if journal.last_position == 0 or has_head(self.storage.caches, journal):
             return
@@ -272,7 +283,7 @@ class OpenMemory:
             logger.warning("the next question will take longer to answer: %s", error)
 
     def _order_inbox(self) -> None:
-        """Assign positions to entries that other processes left in the inbox, unless busy."""
+        """Give positions to entries that other processes left in the inbox, unless busy."""
         if not self.guard.acquire(blocking=False):
             return
         try:
@@ -288,6 +299,7 @@ class OpenMemory:
         return calibrate(model, self.journal)
 
     def _require_intact(self) -> None:
+        """Check the rows of a short journal; of a long one the first, and the rest in a thread."""
         if self._check is not None:
             self._check.require_nothing_found()
         if self._is_intact:
@@ -301,7 +313,7 @@ class OpenMemory:
         self._is_intact = True
 
     def wait_for_check(self) -> None:
-        """Wait until all rows of a long journal have been checked."""
+        """Wait until the thread has checked all rows; raises what it found."""
         if self._check is not None:
             self._check.wait()
             self._check.require_nothing_found()
@@ -312,7 +324,7 @@ class OpenMemory:
             self._check, self._is_intact = None, False  # restarted by the next read
 
     def _look_again(self) -> None:
-        """Reopen the journal: a writer changed it without being able to see this reader."""
+        """Open the journal again; a writer may have changed or replaced its file."""
         if hasattr(self, "journal"):
             self.journal.close()
         self.journal = Journal(self.storage.open(write=False))

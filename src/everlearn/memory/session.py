@@ -1,14 +1,15 @@
-"""A steady answer for a stream of frames: it changes when the frames since some moment say so.
+"""A steady answer for a stream of frames, which does not flicker with single frames.
 
-The frames of a camera differ slightly, and near the limit of *unknown* or between two names the
-answer to each alone flickers. The answer begins as that of the first frame, and is settled when it
-leads clearly (:class:`everlearn.regions.tracks.Evidence`). Each other name k has a sum
+Successive frames of a camera differ slightly, so near the threshold of *unknown*, or between two
+names, the answers to single frames alternate. The combined answer begins as that of the first
+frame, and is settled when it leads clearly (:class:`everlearn.regions.tracks.Evidence`). Each other
+name k has a sum
 
-    C_k ← max(0, C_k + v_k − v_told)        v: what the frame says (everlearn.regions.tracks.votes)
+    C_k ← max(0, C_k + v_k − v_current)     v: votes of the frame (everlearn.regions.tracks.votes)
 
 and the answer changes to k when C_k exceeds a threshold. This is Page's test for a change (CUSUM;
-Page, *Continuous inspection schemes*, Biometrika 41, 1954): frames for the current answer do not
-add up, so a new thing is told equally soon however long the old one was seen.
+Page, *Continuous inspection schemes*, Biometrika 41, 1954). Frames that confirm the current answer
+do not accumulate, so a new thing is recognised equally soon however long the old one was seen.
 """
 
 from everlearn.memory.answers import Answers, Steady
@@ -16,7 +17,7 @@ from everlearn.memory.words import require_count
 from everlearn.regions.tracks import CAP, Evidence, votes
 
 FRAMES = 6
-# The threshold of a change per frame of the window. At six frames it is more than two can say.
+# Threshold of a change, per frame of the window: for a window of six, more than two frames can add.
 PER_FRAME = 0.375 * CAP
 
 
@@ -26,8 +27,8 @@ class Session:
     Parameters
     ----------
     frames : int, default=6
-        Window of the votes. A new thing is told after about half as many frames that are sure of
-        it.
+        Window of the votes. The answer changes after about half as many confident frames of a new
+        thing.
 
     Examples
     --------
@@ -48,7 +49,8 @@ class Session:
         self._fade = 1.0 - 1.0 / frames
         self._threshold = PER_FRAME * frames
         self._evidence = Evidence(self._fade)
-        self._told: tuple[str | None, ...] = ()
+        # Empty before the first frame, then one name; ``None`` for unknown.
+        self._current: tuple[str | None, ...] = ()
         self._settled = False
         self._against: dict[str | None, float] = {}
 
@@ -56,25 +58,25 @@ class Session:
         """Add one frame; returns the combined answer."""
         shares = {answer.name: answer.probability for answer in answers}
         self._evidence.add(shares, unknown=answers.unknown)
-        moved = self._moves(votes(shares, unknown=answers.unknown))
-        if moved:
+        changed = self._changes(votes(shares, unknown=answers.unknown))
+        if changed:
             self._evidence = Evidence(self._fade)
             self._evidence.add(shares, unknown=answers.unknown)
-        first = not self._settled and (moved or self._evidence.settled)
-        if first and not moved:
-            self._told = (self._evidence.name,)
+        first = not self._settled and (changed or self._evidence.settled)
+        if first and not changed:
+            self._current = (self._evidence.name,)
         self._settled = self._settled or first
-        (name,) = self._told
+        (name,) = self._current
         chance = self._evidence.probability(name, best=False)
-        return Steady(name, chance, self._settled, first or moved)
+        return Steady(name, chance, self._settled, first or changed)
 
-    def _moves(self, frame: dict[str | None, float]) -> bool:
-        """Count one frame; whether the answer is another one from now on."""
-        if not self._told:
-            self._told = (self._evidence.name,)
+    def _changes(self, frame: dict[str | None, float]) -> bool:
+        """Add the votes of one frame; returns whether the answer has changed."""
+        if not self._current:
+            self._current = (self._evidence.name,)
             return False
-        (told,) = self._told
-        own = frame.get(told, 0.0)
+        (current,) = self._current
+        own = frame.get(current, 0.0)
         self._against = {
             name: max(0.0, self._against.get(name, 0.0) + frame.get(name, 0.0) - own)
             for name in self._against.keys() | frame.keys()
@@ -82,5 +84,5 @@ class Session:
         best = max(self._against, key=lambda name: (self._against[name], name or ""))
         if self._against[best] <= self._threshold:
             return False
-        self._told, self._against = (best,), {}
+        self._current, self._against = (best,), {}
         return True

@@ -1,8 +1,8 @@
-"""Formats counts, nouns and lists of names for messages and records."""
+"""Formats counts, nouns, lists and untrusted text for messages; requires counts and strings."""
 
 from collections.abc import Iterable
 
-from everlearn.errors import InvalidInput
+from everlearn.errors import InvalidInput, WrongKind
 
 # At most this many names are listed in full.
 MOST_NAMES = 5
@@ -18,13 +18,35 @@ def teachings(count: int) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first few names, and the number of the rest."""
+    """The first few names, and how many more there are."""
     names = list(names)
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def require_count(name: str, value: int | None, *, least: int = 0) -> None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and not (whole and least <= value < 1 << 63):
+def escaped(words: str) -> str:
+    """Text on one line with unprintable characters escaped."""
+    if words.isprintable():
+        return words
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in words
+    )
+
+
+def require_text(name: str, value: object) -> None:
+    """Require a string, or ``None``."""
+    if value is not None and not isinstance(value, str):
+        raise WrongKind(f"{name} is a string, not {value!r:.100}")
+
+
+def require_count(name: str, value: object, *, least: int = 0) -> None:
+    """Require an integer of at least ``least`` that a database can store."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 1 << 63:
         raise InvalidInput(f"{name} is a whole number of at least {least}, not {value!r}")
+
+
+def require_count_or_none(name: str, value: object, *, least: int = 0) -> None:
+    """As :func:`require_count`; ``None`` stands for no limit."""
+    if value is not None:
+        require_count(name, value, least=least)

@@ -6,7 +6,7 @@
     Pascal VOC   one XML file per picture: bounding boxes in pixels
 
 Files are not trusted: sizes are bounded, XML with a document type is refused, and an invalid box is
-an error that names its file. Nothing is guessed.
+an error that names its file. Lines that are not understood are errors, too.
 """
 
 import json
@@ -19,7 +19,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from everlearn.errors import CannotRead, InvalidAnnotations, InvalidBox
-from everlearn.images.decode import SUFFIXES, opened_picture
+from everlearn.images.decode import SUFFIXES, open_picture
 from everlearn.persistence import replace_file
 from everlearn.regions.boxes import MOST_BOXES, Box, as_box, rounded
 
@@ -32,7 +32,7 @@ MOST_BYTES_A_PICTURE = 1024 * 1024
 
 @dataclass(frozen=True)
 class Annotated:
-    """One picture and the things in it.
+    """One picture with the named boxes in it.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ def write_annotations(path: str | os.PathLike[str], kind: str, found: Iterable[A
 
 def _from_coco(path: Path, images: Path | None) -> Iterator[Annotated]:
     try:
-        content = json.loads(_text(path, MOST_BYTES))
+        content = json.loads(_read_text(path, MOST_BYTES))
         names = {entry["id"]: str(entry["name"]) for entry in content["categories"]}
         boxes: dict[Any, list[Any]] = {entry["id"]: [] for entry in content["images"]}
         for entry in content["annotations"]:
@@ -112,12 +112,12 @@ def _from_coco(path: Path, images: Path | None) -> Iterator[Annotated]:
         for entry in content["images"]:
             width, height = int(entry["width"]), int(entry["height"])
             things = [
-                (name, _box(path, _cut(corners(*numbers), width, height), width, height))
+                (name, _box(path, _clipped(corners(*numbers), width, height), width, height))
                 for name, numbers in boxes[entry["id"]]
             ]
-            file = _found(path.parent, images, str(entry["file_name"]), "images")
+            file = _picture_path(path.parent, images, str(entry["file_name"]), "images")
             yield Annotated(str(file), width, height, _bounded(path, things))
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         if isinstance(error, (InvalidAnnotations, CannotRead)):
             raise
         raise InvalidAnnotations(f"{path} is not a COCO file: {error!r}") from None
@@ -160,21 +160,25 @@ def _as_coco(pictures: list[Annotated]) -> dict[str, Any]:
 
 
 def _from_voc(path: Path, images: Path | None) -> Annotated:
-    text = _text(path, MOST_BYTES_A_PICTURE)
+    text = _read_text(path, MOST_BYTES_A_PICTURE)
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise InvalidAnnotations(f"{path} has a document type, which is not allowed; remove it")
     try:
         root = ElementTree.fromstring(text)
-        width, height = int(_inner(root, "size/width")), int(_inner(root, "size/height"))
+        width, height = (
+            int(_required_text(root, "size/width")),
+            int(_required_text(root, "size/height")),
+        )
         things = []
         for thing in root.iter("object"):
             # Pascal VOC counts pixels from 1, both ends included.
             left, top, right, bottom = (
-                float(_inner(thing, f"bndbox/{side}")) for side in ("xmin", "ymin", "xmax", "ymax")
+                float(_required_text(thing, f"bndbox/{side}"))
+                for side in ("xmin", "ymin", "xmax", "ymax")
             )
-            numbers = _cut((left - 1.0, top - 1.0, right, bottom), width, height)
-            things.append((_inner(thing, "name"), _box(path, numbers, width, height)))
-        file = _found(path.parent, images, _inner(root, "filename"), "JPEGImages")
+            numbers = _clipped((left - 1.0, top - 1.0, right, bottom), width, height)
+            things.append((_required_text(thing, "name"), _box(path, numbers, width, height)))
+        file = _picture_path(path.parent, images, _required_text(root, "filename"), "JPEGImages")
     except (ElementTree.ParseError, ValueError) as error:
         if isinstance(error, (InvalidAnnotations, CannotRead)):
             raise
@@ -182,7 +186,7 @@ def _from_voc(path: Path, images: Path | None) -> Annotated:
     return Annotated(str(file), width, height, _bounded(path, things))
 
 
-def _inner(element: ElementTree.Element, name: str) -> str:
+def _required_text(element: ElementTree.Element, name: str) -> str:
     found = element.findtext(name)
     if found is None or not found.strip():
         raise ValueError(f"it has no {name}")
@@ -223,7 +227,7 @@ def _from_yolo(folder: Path, images: Path | None) -> Iterator[Annotated]:
             continue
         things = [
             _yolo_thing(path, line, names)
-            for line in _text(path, MOST_BYTES_A_PICTURE).splitlines()
+            for line in _read_text(path, MOST_BYTES_A_PICTURE).splitlines()
             if line.strip()
         ]
         file = _picture_beside(path, labels, images)
@@ -233,23 +237,25 @@ def _from_yolo(folder: Path, images: Path | None) -> Iterator[Annotated]:
 def _yolo_thing(path: Path, line: str, names: list[str]) -> tuple[str, Box]:
     try:
         number, *numbers = line.split()
-        across, down, width, height = (float(value) for value in numbers[:4])
-        name = names[int(number)]
-    except (ValueError, IndexError):
+        if len(numbers) == 5:
+            del numbers[4]  # the confidence of a detection
+        across, down, width, height = (float(value) for value in numbers)
+        name = dict(enumerate(names))[int(number)]
+    except (ValueError, KeyError):
         raise InvalidAnnotations(
             f"{path}: {line!r:.80} is not a line of YOLO: class, centre x, centre y, width, "
-            f"height; with a class below {len(names)}"
+            f"height; with a class from 0 to {len(names) - 1}. Polygons are not supported"
         ) from None
     edges = across - width / 2, down - height / 2, across + width / 2, down + height / 2
-    return name, _box(path, _cut(edges, 1, 1), 1, 1)
+    return name, _box(path, _clipped(edges, 1, 1), 1, 1)
 
 
 def _yolo_names(folder: Path) -> list[str]:
-    for place in (folder, folder.parent):
+    for parent in (folder, folder.parent):
         for file in NAME_FILES:
-            path = place / file
+            path = parent / file
             if path.is_file():
-                text = _text(path, MOST_BYTES_A_PICTURE)
+                text = _read_text(path, MOST_BYTES_A_PICTURE)
                 found = _yaml_names(text) if file.endswith(".yaml") else text.splitlines()
                 names = [name.strip() for name in found if name.strip()]
                 if names:
@@ -262,9 +268,10 @@ def _yolo_names(folder: Path) -> list[str]:
 
 def _yaml_names(text: str) -> list[str]:
     """The value of ``names`` in its two forms: a list, or a mapping from numbers to words."""
-    inline = re.search(r"^names:\s*\[(.*?)\]", text, re.M | re.S)
-    if inline:
-        return [word.strip().strip("'\"") for word in inline[1].split(",")]
+    inline = re.search(r"^names:\s*\[", text, re.M)
+    end = text.find("]", inline.end()) if inline else -1
+    if inline and end >= 0:
+        return [word.strip().strip("'\"") for word in text[inline.end() : end].split(",")]
     block = re.search(r"^names:\s*\n((?:\s+\S.*\n?|- .*\n?)+)", text, re.M)
     lines = block[1].splitlines() if block else []
     return [re.sub(r"^\s*(?:-|\d+:)\s*", "", line).strip().strip("'\"") for line in lines]
@@ -281,12 +288,12 @@ def _as_yolo(picture: Annotated, names: list[str]) -> str:
 def _picture_beside(path: Path, labels: Path, images: Path | None) -> Path:
     """The picture of a text file: same name, beside it or among the images."""
     inside = path.relative_to(labels).parent
-    places = [images / inside, images] if images else [path.parent]
+    folders = [images / inside, images] if images else [path.parent]
     if images is None and labels.name == "labels":
-        places = [labels.parent / "images" / inside, path.parent]
-    for place in places:
+        folders = [labels.parent / "images" / inside, path.parent]
+    for folder in folders:
         for suffix in sorted(SUFFIXES):
-            for file in (place / f"{path.stem}{suffix}", place / f"{path.stem}{suffix.upper()}"):
+            for file in (folder / f"{path.stem}{suffix}", folder / f"{path.stem}{suffix.upper()}"):
                 if file.is_file():
                     return file
     raise CannotRead(f"there is no picture for {path}; give their folder with --images FOLDER")
@@ -295,7 +302,7 @@ def _picture_beside(path: Path, labels: Path, images: Path | None) -> Path:
 # Shared helpers.
 
 
-def _text(path: Path, most: int) -> str:
+def _read_text(path: Path, most: int) -> str:
     try:
         with open(path, "rb") as file:
             data = file.read(most + 1)
@@ -309,20 +316,23 @@ def _text(path: Path, most: int) -> str:
         raise InvalidAnnotations(f"{path} is not text in UTF-8") from None
 
 
-def _found(beside: Path, images: Path | None, name: str, usual: str) -> Path:
-    """The picture of an annotation; if a folder is given, only the file name is used."""
+def _picture_path(beside: Path, images: Path | None, name: str, usual: str) -> Path:
+    """The picture of an annotation, in ``images`` if given, else beside it or in ``usual``."""
     if images is not None:
-        places = [images / name, images / Path(name).name]
+        candidates = [images / name, images / Path(name).name]
     else:
-        places = [beside / name, beside / usual / name, beside.parent / usual / name]
-    for place in places:
-        if place.is_file():
-            return place
-    raise CannotRead(f"the picture {name} is in none of {', '.join(map(str, places))}")
+        candidates = [beside / name, beside / usual / name, beside.parent / usual / name]
+    for file in candidates:
+        if os.path.isfile(file):
+            return file
+    raise CannotRead(f"the picture {name} is none of {', '.join(map(str, candidates))}")
 
 
-def _cut(numbers: Iterable[float], width: float, height: float) -> list[float]:
-    """Clip to the picture; tools may draw a pixel beyond the edge, more is an error."""
+def _clipped(numbers: Iterable[float], width: float, height: float) -> list[float]:
+    """Clip edges to the picture if they are about a pixel outside, as some tools write them.
+
+    Edges farther outside stay as they are, and :func:`as_box` refuses them.
+    """
     left, top, right, bottom = (float(number) for number in numbers)
     slack_x, slack_y = max(1.5, 0.01 * width), max(1.5, 0.01 * height)
     if width == height == 1:
@@ -339,7 +349,7 @@ def _box(path: Path, numbers: list[float], width: int, height: int) -> Box:
         raise InvalidAnnotations(f"{path}: a picture of {width} x {height} pixels")
     try:
         if max(numbers) <= 1.0 and (width, height) != (1, 1):
-            # A box of one pixel in the corner, which would be taken for shares.
+            # A box of one pixel in the corner, which as_box would read as shares.
             shares = (n / side for n, side in zip(numbers, (width, height) * 2, strict=True))
             return rounded(as_box(tuple(shares), width, height))
         return as_box(numbers, width, height)
@@ -356,7 +366,7 @@ def _bounded(path: Path, things: list[tuple[str, Box]]) -> tuple[tuple[str, Box]
 def _with_size(picture: Annotated) -> Annotated:
     if picture.width and picture.height:
         return picture
-    width, height = opened_picture(picture.file).size
+    width, height = open_picture(picture.file).size
     return Annotated(picture.file, width, height, picture.things)
 
 

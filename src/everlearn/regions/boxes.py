@@ -131,7 +131,7 @@ def suppressed(
     boxes: Boxes, scores: Boxes, *, most_overlap: float, most: int | None = None
 ) -> Indices:
     """Non-maximum suppression: the boxes kept, best first."""
-    return _chosen(boxes, scores, most_overlap, 1.0, most)
+    return _suppress(boxes, scores, most_overlap, 1.0, most)
 
 
 def merged(
@@ -143,13 +143,13 @@ def merged(
 ) -> Indices:
     """One box for each thing, best first.
 
-    As :func:`suppressed`; also removes a box inside a better one, or containing it: a head is part
-    of its animal.
+    As :func:`suppressed`, and a box that is mostly inside a better one, or mostly contains it, is
+    removed, too: a head is a part of its animal.
     """
-    return _chosen(boxes, scores, most_overlap, most_inside, None)
+    return _suppress(boxes, scores, most_overlap, most_inside, None)
 
 
-def _chosen(
+def _suppress(
     boxes: Boxes, scores: Boxes, most_overlap: float, most_inside: float, most: int | None
 ) -> Indices:
     order = np.argsort(-scores, kind="stable")
@@ -163,9 +163,9 @@ def _chosen(
         common = _intersections(boxes[best][None], boxes[rest])[0]
         union = own[best] + own[rest] - common
         smaller = np.minimum(own[best], own[rest])
-        # Products instead of quotients: an empty box overlaps none.
-        alike = (common > most_overlap * union) | (common > most_inside * smaller)
-        free = rest[~alike]
+        # Products instead of quotients, which are undefined for empty boxes.
+        duplicate = (common > most_overlap * union) | (common > most_inside * smaller)
+        free = rest[~duplicate]
     return order[np.array(kept, dtype=np.intp)]
 
 

@@ -1,7 +1,8 @@
 """Draws named boxes onto a picture, and writes frames as a video."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -39,8 +40,8 @@ def drawn(picture: "Image.Image", things: Iterable[tuple[Box, str, bool]]) -> "I
         draw.rectangle(
             (left, start, left + frame[2] - frame[0] + 2 * width, start + height), colour
         )
-        place = (left + width, start + width - (frame[1] - top))
-        draw.text(place, words, fill="white", font=font)
+        corner = (left + width, start + width - (frame[1] - top))
+        draw.text(corner, words, fill="white", font=font)
     return copy
 
 
@@ -90,7 +91,7 @@ class VideoFile:
         self.close()
 
     def write(self, pixels: NDArray[np.uint8]) -> None:
-        """Append one frame; all have the size of the first."""
+        """Append one frame; all frames have the size of the first."""
         height, width = (side - side % 2 for side in pixels.shape[:2])
         if self._stream is None:
             codec = "libvpx" if self._path.suffix.lower() == ".webm" else "mpeg4"
@@ -100,9 +101,18 @@ class VideoFile:
             self._stream.bit_rate = 8 * width * height
         even = np.ascontiguousarray(pixels[:height, :width])
         frame = self._av.VideoFrame.from_ndarray(even, format="rgb24")
-        self._container.mux(self._stream.encode(frame))
+        with self._named_errors():
+            self._container.mux(self._stream.encode(frame))
 
     def close(self) -> None:
-        if self._stream is not None:
-            self._container.mux(self._stream.encode())
-        self._container.close()
+        """Write what is left and close the file."""
+        with self._named_errors(), self._container:
+            if self._stream is not None:
+                self._container.mux(self._stream.encode())
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (self._av.FFmpegError, OSError) as error:
+            raise CannotWrite(f"{self._path} cannot be written: {error}") from None

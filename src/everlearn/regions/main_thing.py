@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from everlearn.images.decode import pillow_image
 from everlearn.images.embedders import WEIGHTS, onnx_session
 from everlearn.regions.boxes import WHOLE, Box, rounded
-from everlearn.regions.taps import with_free_sides, with_output
+from everlearn.regions.onnx_outputs import with_free_sides, with_output
 
 if TYPE_CHECKING:
     from PIL import Image

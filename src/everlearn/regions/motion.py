@@ -1,6 +1,6 @@
 """Motion proposals for fixed cameras.
 
-The picture is converted to small and grey; B is its running mean over time:
+A small grey copy I of each frame is compared with B, the running mean of earlier ones:
 
     B ← B + r (I − B),      mask = |I − B| > 18 of 255, smoothed
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from PIL import Image
 
 LONG_SIDE = 160
-DIFFERENT = 18.0
+THRESHOLD = 18.0
 # Components below this share of the picture are noise.
 SMALLEST_SHARE = 0.002
-# A change of this share of the picture at once is a change of light: the mean is restarted.
-EVERYWHERE = 0.6
+# If more than this share of the picture changes at once, the light changed: the mean is restarted.
+LIGHT_CHANGE_SHARE = 0.6
 
 
 class MotionProposer:
@@ -42,7 +42,7 @@ class MotionProposer:
         if not 0.0 < rate <= 1.0:
             raise InvalidParameter(f"rate must be above 0 and at most 1, not {rate}")
         self.rate = rate
-        self._still: NDArray[np.float64] | None = None
+        self._background: NDArray[np.float64] | None = None
 
     @property
     def name(self) -> str:
@@ -56,22 +56,23 @@ class MotionProposer:
         size = [max(1, round(side * shrink)) for side in picture.size]
         small = picture.convert("L").resize((size[0], size[1]), pillow_image().Resampling.BOX)
         grey = np.asarray(small, dtype=np.float64)
-        if self._still is None or self._still.shape != grey.shape:
-            self._still = grey
-            return _nothing()
-        different = ndimage.uniform_filter(np.abs(grey - self._still), 3) > DIFFERENT
-        if different.mean() > EVERYWHERE:
-            self._still = grey
-            return _nothing()
-        self._still = self._still + self.rate * (grey - self._still)
-        joined = ndimage.binary_dilation(different, iterations=2)
-        parts, _ = ndimage.label(joined)
+        if self._background is None or self._background.shape != grey.shape:
+            self._background = grey
+            return _no_proposals()
+        changed = ndimage.uniform_filter(np.abs(grey - self._background), 3) > THRESHOLD
+        if changed.mean() > LIGHT_CHANGE_SHARE:
+            self._background = grey
+            return _no_proposals()
+        self._background = self._background + self.rate * (grey - self._background)
+        dilated = ndimage.binary_dilation(changed, iterations=2)
+        parts, _ = ndimage.label(dilated)
         height, width = grey.shape
         boxes, shares = [], []
-        for number, place in enumerate(ndimage.find_objects(parts), start=1):
-            moved = float((different[place] & (parts[place] == number)).sum()) / different.size
+        for number, slices in enumerate(ndimage.find_objects(parts), start=1):
+            assert slices is not None  # labels have no gaps
+            moved = float((changed[slices] & (parts[slices] == number)).sum()) / changed.size
             if moved >= SMALLEST_SHARE:
-                rows, columns = place
+                rows, columns = slices
                 boxes.append(
                     (
                         columns.start / width,
@@ -82,14 +83,14 @@ class MotionProposer:
                 )
                 shares.append(moved)
         if not boxes:
-            return _nothing()
+            return _no_proposals()
         corners, weights = np.array(boxes), np.array(shares)
         kept = merged(corners, weights)[:MOST]
-        # The moving share of a box is its score.
+        # The score of a box is the share of it that moves.
         sides = corners[kept, 2:] - corners[kept, :2]
         scores = np.clip(weights[kept] / np.maximum(sides.prod(axis=1), 1e-9), 0.05, 1.0)
         return Proposals(corners[kept], scores, np.zeros(len(kept), dtype=np.intp))
 
 
-def _nothing() -> Proposals:
+def _no_proposals() -> Proposals:
     return Proposals(np.empty((0, 4)), np.empty(0), np.empty(0, dtype=np.intp))

@@ -1,8 +1,8 @@
 """Class-agnostic proposals: boxes that may contain a thing.
 
-PicoDet (PaddleDetection; Apache-2.0) was trained to find eighty kinds of things, and finds others
-as well: kangaroos and raccoons are in none of its classes, and 97 to 98 % of them are among its
-boxes. Its class names are ignored; the score of a box is that of its best class.
+PicoDet (PaddleDetection; Apache-2.0) was trained to find eighty kinds of things, but finds others
+as well: 97 to 98 % of kangaroos and raccoons, which are none of its classes, are among its boxes.
+Its class names are ignored; the score of a box is that of its best class.
 
     picture → 416 × 416 → 3,598 boxes × 80 scores → score ≥ 0.03 → overlaps above 0.6 suppressed
             → at most 15
@@ -34,7 +34,8 @@ DEVIATION = np.array([0.229, 0.224, 0.225], dtype=np.float32)
 LEAST_SCORE = 0.03
 MOST_OVERLAP = 0.6
 MOST = 15
-# A faster setting: costs a point of average precision on the data set ``scenes``.
+# Maximum number of boxes of a faster setting, which has one point less of average precision on the
+# data set ``scenes``.
 FEW = 8
 # Boxes with a side below this share of the picture's are noise.
 SMALLEST = 0.01
@@ -85,7 +86,7 @@ class Proposer:
         pixels = (np.asarray(small, dtype=np.float32) / np.float32(255) - MEAN) / DEVIATION
         planes = np.ascontiguousarray(pixels.transpose(2, 0, 1)[None])
         boxes, scores = self._loaded().run(["boxes", "scores"], {"image": planes})
-        return chosen(boxes[0], scores[0], self.least_score, self.most)
+        return select_boxes(boxes[0], scores[0], self.least_score, self.most)
 
     def _loaded(self) -> Any:
         if self._session is None:
@@ -93,7 +94,7 @@ class Proposer:
         return self._session
 
 
-def chosen(
+def select_boxes(
     boxes: NDArray[np.float32], scores: NDArray[np.float32], least_score: float, most: int
 ) -> Proposals:
     """Select boxes from the output of the network.
@@ -103,12 +104,14 @@ def chosen(
     boxes : ndarray of shape (n, 4)
     scores : ndarray of shape (n_classes, n)
     """
-    inside = np.clip(boxes.astype(np.float64), 0.0, 1.0)
+    clipped = np.clip(boxes.astype(np.float64), 0.0, 1.0)
     best = scores.max(axis=0).astype(np.float64)
-    sides = inside[:, 2:] - inside[:, :2]
-    worth = np.flatnonzero((best >= least_score) & (sides >= SMALLEST).all(axis=1))
-    kept = worth[suppressed(inside[worth], best[worth], most_overlap=MOST_OVERLAP, most=most)]
-    return Proposals(inside[kept], best[kept], scores[:, kept].argmax(axis=0))
+    sides = clipped[:, 2:] - clipped[:, :2]
+    candidates = np.flatnonzero((best >= least_score) & (sides >= SMALLEST).all(axis=1))
+    kept = candidates[
+        suppressed(clipped[candidates], best[candidates], most_overlap=MOST_OVERLAP, most=most)
+    ]
+    return Proposals(clipped[kept], best[kept], scores[:, kept].argmax(axis=0))
 
 
 def _session() -> Any:
@@ -119,8 +122,8 @@ def _session() -> Any:
             "finding things in a picture needs the network PicoDet; install it with: "
             "pip install 'everlearn[networks]'"
         ) from None
-    path, about = everlearn_networks.file(NETWORK), everlearn_networks.about(NETWORK)
+    path, provenance = everlearn_networks.file(NETWORK), everlearn_networks.about(NETWORK)
     model = path.read_bytes()
-    if hashlib.sha256(model).hexdigest() != about["sha256"]:
+    if hashlib.sha256(model).hexdigest() != provenance["sha256"]:
         raise DamagedModel(f"{path} is not the expected file; install everlearn-networks again")
     return onnx_session(model, path, threads=1)

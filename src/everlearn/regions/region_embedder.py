@@ -8,9 +8,10 @@ A part is cut out with a margin of 8 % of its sides and resized to the network's
 training pictures of the data set ``scenes`` this names things better than a centre crop (62 against
 54 % of COCO's) and distinguishes a whole animal from its head.
 
-The main thing that is found may not be the one that is meant. So in the mode "main" the vector of a
-picture is the mean of two unit vectors, of the main thing and of the whole picture: on the data
-sets here within a point of the better of the two, or above both (docs/regions.md).
+The main thing that is found may not be the one that the user means. So in the mode "main" the
+vector of a picture is the mean of two unit vectors, of the main thing and of the whole picture. On
+the data sets tried its accuracy is within a point of the better of the two, or above both
+(docs/regions.md).
 """
 
 import math
@@ -25,10 +26,10 @@ from everlearn.errors import EverlearnError, InvalidParameter
 from everlearn.images.batches import (
     Unreadable,
     digest_of_pixels,
-    in_order,
-    named_after,
+    ordered_map,
     read_picture,
     thumbnail,
+    with_source_name,
 )
 from everlearn.images.decode import RGB, Limits, Source
 from everlearn.images.embedders import Embedder, Vectors, as_picture
@@ -43,13 +44,13 @@ Mode = Literal["whole", "main", "things"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 AUTO = "auto"
 MARGIN = 0.08
-# Smallest sides to decode, relative to the network's input, if the part is not known yet.
-CLOSER = 3
+# A picture whose part is not known yet is decoded this many times larger than a whole one.
+ZOOM = 3
 
 
 @dataclass(frozen=True)
 class Region:
-    """A picture, or its file, and a part of it.
+    """A part of a picture, which is given as pixels, bytes or a file.
 
     ``box`` is four numbers, ``"auto"`` for the main thing, or ``None`` for the region mode.
     """
@@ -112,33 +113,36 @@ class RegionEmbedder:
 
     def embed(self, part: Region) -> EmbeddedRegion:
         """Embed a part of one picture, or raise the matching error."""
-        source, picture, digest = self._opened(part)
+        source, picture, digest = self._open(part)
         box, found = self._box(part.box, picture)
         vector = self._whole(picture) if box is None else self.vectors(picture, [box])[0]
         if self.mode == "main" and part.box is None:
-            vector = halves(vector, self._whole(picture))
-        seen = thumbnail(picture if box is None else cut_out(picture, box))
+            vector = mean_of_units(vector, self._whole(picture))
+        small = thumbnail(picture if box is None else crop(picture, box))
         if self.mode != "things":
-            return EmbeddedRegion(source, vector, digest, seen, box, found)
+            return EmbeddedRegion(source, vector, digest, small, box, found)
         proposed = self.proposer.propose(picture)
         others = self.vectors(picture, [Box(*row) for row in proposed.boxes])
         more = proposed.boxes, others, proposed.scores
-        return EmbeddedRegion(source, vector, digest, seen, box, found, *more)
+        return EmbeddedRegion(source, vector, digest, small, box, found, *more)
 
     def embed_many(self, parts: Iterable[Region]) -> Iterator[EmbeddedRegion | Unreadable]:
         """Embed many in order, using every core; an error for each unreadable picture."""
         workers = self.embedder.threads or os.cpu_count() or 1
-        for (seen,) in in_order(self._embed_safely, parts, 1, workers):
-            yield seen
+        for (result,) in ordered_map(self._embed_safely, parts, 1, workers):
+            yield result
 
-    def opened(self, picture: Any) -> tuple["Image.Image", bytes]:
+    def open(self, picture: Any) -> tuple["Image.Image", bytes]:
         """A picture, decoded large enough for its parts, and its digest."""
-        _, image, digest = self._opened(Region(picture, AUTO))
+        try:
+            _, image, digest = self._open(Region(picture, AUTO))
+        except EverlearnError as error:
+            raise (with_source_name(picture, error) if _is_file(picture) else error) from None
         return image, digest
 
     def vectors(self, picture: "Image.Image", boxes: Iterable[Box]) -> Vectors:
         """Vectors of parts of one picture, one row each."""
-        prepared = [self.embedder.prepare_part(picture, edges(picture, box)) for box in boxes]
+        prepared = [self.embedder.prepare_part(picture, crop_edges(picture, box)) for box in boxes]
         found = np.empty((len(prepared), self.embedder.n_features), dtype=np.float32)
         for start in range(0, len(prepared), self.embedder.batch_size):
             batch = slice(start, start + self.embedder.batch_size)
@@ -155,7 +159,7 @@ class RegionEmbedder:
             return self.main_thing.box(picture), True
         return as_box(given, *picture.size), False
 
-    def _opened(self, part: Region) -> tuple[Source, "Image.Image", bytes]:
+    def _open(self, part: Region) -> tuple[Source, "Image.Image", bytes]:
         if _is_file(part.picture):
             at_least = self._at_least(part.box)
             image, digest = read_picture(part.picture, self.limits, at_least)
@@ -171,7 +175,7 @@ class RegionEmbedder:
         if given is None and self.mode == "whole":
             return enough
         if given is None or (isinstance(given, str) and given == AUTO):
-            return CLOSER * enough
+            return ZOOM * enough
         try:
             left, top, right, bottom = (float(number) for number in given)
         except (TypeError, ValueError):
@@ -181,17 +185,17 @@ class RegionEmbedder:
         return min(math.ceil(enough / min(right - left, bottom - top)), 1 << 16)
 
     def _embed_safely(self, parts: list[Region]) -> list[EmbeddedRegion | Unreadable]:
-        seen: list[EmbeddedRegion | Unreadable] = []
+        results: list[EmbeddedRegion | Unreadable] = []
         for part in parts:
             try:
-                seen.append(self.embed(part))
+                results.append(self.embed(part))
             except EverlearnError as error:
                 source = part.picture if _is_file(part.picture) else b""
-                seen.append(Unreadable(source, named_after(source, error)))
-        return seen
+                results.append(Unreadable(source, with_source_name(source, error)))
+        return results
 
 
-def halves(one: Vectors, other: Vectors) -> Vectors:
+def mean_of_units(one: Vectors, other: Vectors) -> Vectors:
     """The mean of two vectors, each normalised to length one; a zero vector stays zero."""
     both = np.stack([one, other]).astype(np.float64)
     lengths = np.linalg.norm(both, axis=1, keepdims=True)
@@ -206,7 +210,7 @@ def require_mode(mode: object) -> None:
         )
 
 
-def edges(picture: "Image.Image", box: Box) -> tuple[float, float, float, float]:
+def crop_edges(picture: "Image.Image", box: Box) -> tuple[float, float, float, float]:
     """A box with its margin in pixels, within the picture and at least one pixel wide."""
     width, height = picture.size
     across, down = MARGIN * (box.right - box.left), MARGIN * (box.bottom - box.top)
@@ -222,7 +226,7 @@ def edges(picture: "Image.Image", box: Box) -> tuple[float, float, float, float]
     return left, top, right, bottom
 
 
-def cut_out(picture: "Image.Image", box: Box) -> "Image.Image":
+def crop(picture: "Image.Image", box: Box) -> "Image.Image":
     """The pixels of a box."""
     return picture.crop(box.pixels(*picture.size))
 

@@ -24,14 +24,14 @@ from everlearn.regions.boxes import Box, Boxes, overlap, rounded
 
 Appearance = NDArray[np.float64]
 
-# Conditions for a pair.
+# Smallest overlap of a pair, or smallest likeness of one that is close.
 LEAST_OVERLAP = 0.2
 LEAST_LIKENESS = 0.6
-# Largest jump between two frames, in sides of the box.
-FARTHEST = 1.0
+# Largest distance of the centres of a pair, in sides of the box.
+MAX_JUMP = 1.0
 # Weight of a new appearance, and of a new velocity, in the running means.
-FRESH_LOOK = 0.2
-FRESH_VELOCITY = 0.5
+APPEARANCE_RATE = 0.2
+VELOCITY_RATE = 0.5
 
 # Largest difference between two names, in nats, that a single frame may contribute.
 CAP = 2.0
@@ -42,9 +42,9 @@ DOUBT = 0.1
 
 
 def votes(shares: Mapping[str, float], *, unknown: bool) -> dict[str | None, float]:
-    """What one frame says for each name and for unknown, in nats: from 0 to ``CAP``.
+    """The evidence of one frame for each name and for unknown (``None``), from 0 to ``CAP`` nats.
 
-    Log-probabilities above the floor ``CAP`` below the best, times the probability of the best.
+    Log-probabilities, counted from ``CAP`` below the best, times the probability of the best.
     """
     known = DOUBT if unknown or not shares else 1.0 - DOUBT
     frame: dict[str | None, float] = {n: math.log(known * p + 1e-12) for n, p in shares.items()}
@@ -106,6 +106,7 @@ class Evidence:
 
     @property
     def settled(self) -> bool:
+        """Whether the lead is large enough to tell the name."""
         return self.lead >= SETTLED
 
     def probability(self, name: str | None = None, *, best: bool = True) -> float:
@@ -151,18 +152,20 @@ class Track:
         left, top, right, bottom = self.box
         return left + across, top + down, right + across, bottom + down
 
-    def see(self, box: Box, appearance: Appearance) -> None:
-        """Update after it was found again."""
+    def update(self, box: Box, appearance: Appearance) -> None:
+        """Update after the thing was found in a frame."""
         steps = self.missed + 1
         moved = [
             (box[i] + box[i + 2] - self.box[i] - self.box[i + 2]) / 2.0 / steps for i in (0, 1)
         ]
         across, down = (
-            (1.0 - FRESH_VELOCITY) * old + FRESH_VELOCITY * new
+            (1.0 - VELOCITY_RATE) * old + VELOCITY_RATE * new
             for old, new in zip(self.velocity, moved, strict=True)
         )
         self.velocity = (across, down)
-        self.appearance = _unit((1.0 - FRESH_LOOK) * self.appearance + FRESH_LOOK * appearance)
+        self.appearance = _unit(
+            (1.0 - APPEARANCE_RATE) * self.appearance + APPEARANCE_RATE * appearance
+        )
         self.box, self.seen, self.missed = box, self.seen + 1, 0
 
 
@@ -185,37 +188,41 @@ class Tracker:
 
     def update(self, boxes: Sequence[Box], appearances: Sequence[Appearance]) -> list[Track]:
         """The track of every box of a new frame; ``ended`` holds tracks that were dropped."""
-        looks = [_unit(np.asarray(look, dtype=np.float64)) for look in appearances]
-        pairs = dict(self._paired(boxes, looks))
+        units = [_unit(np.asarray(a, dtype=np.float64)) for a in appearances]
+        pairs = dict(self._assign(boxes, units))
         found: list[Track] = []
-        for index, (box, look) in enumerate(zip(boxes, looks, strict=True)):
+        for index, (box, unit) in enumerate(zip(boxes, units, strict=True)):
             if index in pairs:
                 track = self.tracks[pairs[index]]
-                track.see(box, look)
+                track.update(box, unit)
             else:
                 self._count += 1
-                track = Track(self._count, rounded(box), look)
+                track = Track(self._count, rounded(box), unit)
             found.append(track)
         seen = {track.id for track in found}
         for track in self.tracks:
             track.missed += track.id not in seen
-        everyone = {track.id: track for track in (*self.tracks, *found)}.values()
-        self.ended = [track for track in everyone if track.missed > self.patience]
-        self.tracks = [track for track in everyone if track.missed <= self.patience]
+        all_tracks = {track.id: track for track in (*self.tracks, *found)}.values()
+        self.ended = [track for track in all_tracks if track.missed > self.patience]
+        self.tracks = [track for track in all_tracks if track.missed <= self.patience]
         return found
 
-    def _paired(self, boxes: Sequence[Box], looks: list[Appearance]) -> list[tuple[int, int]]:
-        """Pairs of a box and a track, by their indices."""
+    def _assign(self, boxes: Sequence[Box], units: list[Appearance]) -> list[tuple[int, int]]:
+        """Pairs of the indices of a box and its track."""
         if not boxes or not self.tracks:
             return []
         from scipy.optimize import linear_sum_assignment
 
-        here = np.array(boxes, dtype=np.float64)
-        there = np.array([track.expected() for track in self.tracks])
-        common = overlap(here, there)
-        alike = np.clip(np.stack(looks) @ np.stack([t.appearance for t in self.tracks]).T, 0.0, 1.0)
-        possible = (common >= LEAST_OVERLAP) | (_close(here, there) & (alike >= LEAST_LIKENESS))
-        cost = np.where(possible, 1.0 - 0.5 * common - 0.5 * alike, 10.0)
+        found = np.array(boxes, dtype=np.float64)
+        expected = np.array([track.expected() for track in self.tracks])
+        common = overlap(found, expected)
+        likeness = np.clip(
+            np.stack(units) @ np.stack([t.appearance for t in self.tracks]).T, 0.0, 1.0
+        )
+        possible = (common >= LEAST_OVERLAP) | (
+            _close(found, expected) & (likeness >= LEAST_LIKENESS)
+        )
+        cost = np.where(possible, 1.0 - 0.5 * common - 0.5 * likeness, 10.0)
         rows, columns = linear_sum_assignment(cost)
         return [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if possible[r, c]]
 
@@ -224,7 +231,7 @@ def _close(a: Boxes, b: Boxes) -> NDArray[np.bool_]:
     """Whether the centres are within a box's side of each other."""
     gaps = np.abs((a[:, None, :2] + a[:, None, 2:]) - (b[None, :, :2] + b[None, :, 2:])) / 2.0
     sides = np.maximum(a[:, None, 2:] - a[:, None, :2], b[None, :, 2:] - b[None, :, :2])
-    return np.asarray((gaps <= FARTHEST * sides).all(axis=2))
+    return np.asarray((gaps <= MAX_JUMP * sides).all(axis=2))
 
 
 def _unit(vector: Appearance) -> Appearance:

@@ -61,6 +61,7 @@ from everlearn.service.client_io import (
     read_why,
     sum_of,
 )
+from everlearn.service.http_address import is_http
 
 # A request is sent again if its connection broke: the service closes idle connections.
 TRIES = 2
@@ -124,9 +125,10 @@ class Client:
         timeout: float = 60.0,
         frames: Literal["png", "jpeg"] = "png",
     ) -> None:
-        parts = urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not is_http(address):
             raise InvalidParameter(f"an address looks like http://127.0.0.1:8737, not {address!r}")
+        parts = urlsplit(address)
+        assert parts.hostname
         token = token or os.environ.get("EVERLEARN_TOKEN")
         if not token:
             raise InvalidParameter("give token=, or set EVERLEARN_TOKEN to the token serve printed")

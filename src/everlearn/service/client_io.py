@@ -54,7 +54,13 @@ def read_why(said: dict[str, Any]) -> Why:
 
 def read_merged(said: dict[str, Any]) -> Merged:
     conflicts = [
-        Conflict(row["source"], tuple(row["here"]), row["there"], bytes.fromhex(row["digest"]))
+        Conflict(
+            row["source"],
+            tuple(row["here"]),
+            row["there"],
+            bytes.fromhex(row["digest"]),
+            None if row.get("box") is None else Box(*row["box"]),
+        )
         for row in said["conflicts"]
     ]
     counts = {key: said[key] for key in ("forgotten", "erased", "kept_out")}

@@ -153,11 +153,20 @@ class Gate:
         except Refused:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
+            LOG.info("WEBSOCKET refused")
             return
-        await self._app(scope, receive, send)
+        began = time.monotonic()
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            LOG.info("WEBSOCKET %s %.0f s", route, time.monotonic() - began)
 
     async def _admitted(self, scope: Scope, receive: Receive, answer: "_Response") -> None:
         headers = Headers(scope=scope)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy may take another part of this for the next request (RFC 9112, 6.1).
+            raise Refused(400, "InvalidRequest", "the length of this request is given twice")
         forwarded = self._is_ingress(scope, headers)
         self._require_allowed(scope, headers, ingress=forwarded)
         if forwarded:

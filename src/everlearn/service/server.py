@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from signal import SIGTERM
 from types import FrameType
+from typing import Any
 
 import uvicorn
 
 from everlearn.memory.memory import Memory
+from everlearn.memory.words import escaped
 from everlearn.service.app import create_app
 from everlearn.service.connections import http_protocol, websocket_protocol
 from everlearn.service.served import Service
@@ -87,8 +89,19 @@ class RepeatFilter(logging.Filter):
         return True
 
 
+class TextFormatter(logging.Formatter):
+    """One line per message; unprintable characters, which a terminal could obey, are escaped."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = escaped(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        return "\n".join(map(escaped, super().formatException(ei).split("\n")))
+
+
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line."""
+    """One JSON object per line, in ASCII."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -98,19 +111,20 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return json.dumps(line)
 
 
 def configure_log(*, as_json: bool, verbose: bool) -> None:
     """Log the service to standard error; ``verbose`` includes every request."""
     stream = logging.StreamHandler()
-    text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    text = TextFormatter("%(asctime)s %(levelname)s %(message)s")
     stream.setFormatter(JsonFormatter() if as_json else text)
-    for name in ("everlearn.service", "uvicorn.error"):
+    # uvicorn logs the request line of WebSockets, which may contain a secret, as information.
+    for name, detailed in (("everlearn.service", verbose), ("uvicorn.error", False)):
         log = logging.getLogger(name)
         log.handlers[:] = [stream]
         log.propagate = False
-        log.setLevel(logging.INFO if verbose else logging.WARNING)
+        log.setLevel(logging.INFO if detailed else logging.WARNING)
     loop = logging.getLogger("asyncio")
     loop.handlers[:], loop.filters[:], loop.propagate = [stream], [RepeatFilter()], False
 

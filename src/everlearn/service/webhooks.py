@@ -33,6 +33,7 @@ from urllib.parse import urlsplit
 
 from everlearn.errors import InvalidParameter
 from everlearn.memory.storage.interface import StoredEvent
+from everlearn.service.http_address import is_http
 
 LOG = logging.getLogger("everlearn.service")
 
@@ -140,14 +141,9 @@ class Webhook:
     def __init__(
         self, url: str, secret: str, *, waiting: int = WAITING, first_pause: float = 1.0
     ) -> None:
-        parts = urlsplit(url)
-        try:
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname)
-            _ = parts.port, (parts.hostname or "").encode("idna")
-        except ValueError:
-            usable = False
-        if not usable:
+        if not is_http(url):
             raise InvalidParameter(f"a webhook looks like https://example.org/hook, not {url!r}")
+        parts = urlsplit(url)
         # The URL may contain a secret, and the key is stored in a database.
         self.key = f"webhook {hashlib.blake2b(url.encode(), digest_size=16).hexdigest()}"
         self.sent = self.lost = 0

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.errors import MissingData, TooFewExamples
-from everlearn.images.decode import SUFFIXES, opened_picture
+from everlearn.images.decode import SUFFIXES, open_picture
 from everlearn.images.folders import is_hidden, name_of
 from everlearn.streams.examples import DataSet, Examples
 
@@ -58,7 +58,7 @@ def read_images(paths: Iterable[str], *, side: int, grey: bool = False) -> NDArr
     """
     images = []
     for path in paths:
-        picture = opened_picture(path)
+        picture = open_picture(path)
         picture = picture.convert("L") if grey else picture
         images.append(np.asarray(picture.resize((side, side)), dtype=np.uint8))
     return np.stack(images)

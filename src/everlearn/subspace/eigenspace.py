@@ -18,12 +18,13 @@ so the coefficients A themselves are computed only when they are read.
 
 The published algorithm truncates after every image. Here the basis may grow by ``guard`` directions
 beyond those kept, and ``guard`` more than requested are kept; results use the leading ones.
-Directions that are weak when they first appear thus have time to grow, and the truncation, an
-O(k² d) rotation, is paid once per ``guard`` images. ``guard=0`` is the published algorithm.
+So directions that are weak when they first appear can grow before they are dropped, and the
+truncation, an O(k² d) rotation, happens once per ``guard`` images. ``guard=0`` is the published
+algorithm.
 
-A truncation determines which directions stay, not the orientation of the basis. It is rotated as
-little as possible relative to the previous one, so that coordinates measured earlier stay (nearly)
-valid: ``steady`` axes. The eigenvectors themselves are computed when they are read.
+A truncation determines which subspace stays, but not the orientation of its basis. Here the new
+basis is rotated as little as possible relative to the previous one, so that earlier coordinates
+stay (nearly) valid: ``steady`` axes. The eigenvectors themselves are computed when they are read.
 
 Cost per image O(k d), plus O(k² d) at a truncation. Memory is (k + 2 guard) d numbers. Sums are
 exact until the first truncation; from then on discarded directions are lost, so the result depends
@@ -41,28 +42,36 @@ from everlearn.errors import DamagedModel
 from everlearn.statistics.validated import validated_array, validated_integer, validated_number
 from everlearn.subspace.coefficients import Coefficients
 
-# Limits on the content of a file: finite fourth powers, an orthonormal basis.
+# Limits on numbers in a file: fourth powers must be finite, and the basis nearly orthonormal.
 LARGEST = 1e77
-SKEWEST = 1e-6
+ORTHONORMAL_TOLERANCE = 1e-6
 
 # A residual below this share of the image's distance from the origin, or of the image itself, is
 # rounding error, not a direction.
 NEGLIGIBLE_OF_DISTANCE = 1e-10
 NEGLIGIBLE_OF_IMAGE = 1e-13
-# Truncations between two re-orthonormalisations; each costs about 1e-15 of orthonormality.
-POLISH_EVERY = 64
+# Truncations between two re-orthonormalisations; each adds an error of about 1e-15.
+ORTHONORMALIZE_EVERY = 64
 # Rows processed at once if no truncation limits it.
 BLOCK_ROWS = 64
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Orthonormal axes of the requested subspace: x has coordinates axes (x − mean) + at_mean."""
+    """Orthonormal axes of the requested subspace: x has coordinates axes (x − mean) + at_mean.
 
-    E: Array  # the axes in the basis
+    Attributes
+    ----------
+    E : the axes in terms of the basis
+    axes : the axes as rows
+    at_mean : the coordinates of the mean
+    scatter : along the eigenvectors, strongest first
+    """
+
+    E: Array
     axes: Array
     at_mean: Array
-    scatter: Array  # along the eigenvectors, strongest first
+    scatter: Array
 
 
 class Eigenspace:
@@ -106,15 +115,16 @@ class Eigenspace:
         self._basis = np.empty((0, n_features))
         self._scatter = np.zeros((0, 0))
         self._centre = np.zeros(0)
-        self._offset = np.zeros(0)  # steady coordinates of the origin
-        self._limit = self._room_above(0)
+        # Coordinates of the origin along the steady axes.
+        self._offset = np.zeros(0)
+        self._limit = self._largest_width(0)
         self._cuts = 0
         self._read: dict[str, Frame] = {}
 
     # Learning.
 
     def add(self, X: Array, weights: Array | None = None) -> None:
-        """Add images; equivalent to one by one, in this order."""
+        """Add images; the result is that of adding them one by one, in this order."""
         start = 0
         if self.n_images == 0:
             self._origin = X[0].copy()
@@ -139,10 +149,10 @@ class Eigenspace:
         basis = _widened(basis, self.width)
         total = self.weight + other.weight
         share = other.weight / total
-        apart = centre - self._centre
+        shift = centre - self._centre
         self._scatter += basis.T @ other._scatter @ basis
-        self._scatter += np.outer((self.weight * share) * apart, apart)
-        self._centre += share * apart
+        self._scatter += np.outer((self.weight * share) * shift, shift)
+        self._centre += share * shift
         distance = other.mean - self.mean
         self.energy += other.energy + self.weight * share * float(distance.dot(distance))
         self.mean += share * distance
@@ -168,10 +178,10 @@ class Eigenspace:
                 self._scatter *= self.forgetting
             total = self.weight + weight
             step = weight / total
-            apart = coordinates[i] - self._centre
+            shift = coordinates[i] - self._centre
             distance = X[i] - self.mean
-            self._scatter += np.outer((self.weight * step) * apart, apart)
-            self._centre += step * apart
+            self._scatter += np.outer((self.weight * step) * shift, shift)
+            self._centre += step * shift
             self.energy += self.weight * step * float(distance.dot(distance))
             self.mean += step * distance
             self.weight = total
@@ -189,10 +199,10 @@ class Eigenspace:
         known = self._basis
         inside = D @ known.T
         outside = D - inside @ known
-        # Repeated, to remove the rounding error of the first projection (Kahan: twice is enough).
-        slip = outside @ known.T
-        outside -= slip @ known
-        inside += slip
+        # Projected again, to remove the rounding error of the first time (Kahan: twice is enough).
+        correction = outside @ known.T
+        outside -= correction @ known
+        inside += correction
         least = NEGLIGIBLE_OF_DISTANCE * np.linalg.norm(D, axis=1)
         if images is not None:
             least = np.maximum(least, NEGLIGIBLE_OF_IMAGE * np.linalg.norm(images, axis=1))
@@ -204,9 +214,9 @@ class Eigenspace:
             if len(fresh):
                 along = fresh @ rest
                 rest -= along @ fresh
-                slip = fresh @ rest
-                rest -= slip @ fresh
-                along_fresh[i, : len(fresh)] = along + slip
+                correction = fresh @ rest
+                rest -= correction @ fresh
+                along_fresh[i, : len(fresh)] = along + correction
             length = np.sqrt(rest.dot(rest))
             if length > least[i]:
                 along_fresh[i, len(fresh)] = length
@@ -229,23 +239,24 @@ class Eigenspace:
         values, vectors = _eigen(self._scatter)
         wanted = self._wanted(values)
         keep = min(self.width, wanted + self.guard)
-        leading = _turned_least(vectors[:, :wanted].T, 0)
-        guards = _turned_least(vectors[:, wanted:keep].T, wanted)
+        leading = _least_rotated(vectors[:, :wanted].T, 0)
+        guards = _least_rotated(vectors[:, wanted:keep].T, wanted)
         E = np.vstack([leading, guards])
         self._basis = E @ self._basis
         scatter = E @ self._scatter @ E.T
         self._scatter = 0.5 * (scatter + scatter.T)
         if self.coefficients is not None:
-            self.coefficients.turn(E, self._centre)
+            self.coefficients.change_basis(E, self._centre)
         self._offset = E @ (self._offset + self._centre)
         self._centre = np.zeros(keep)
         self._origin = self.mean.copy()
-        self._limit = self._room_above(keep)
+        self._limit = self._largest_width(keep)
         self._cuts += 1
-        if self._cuts % POLISH_EVERY == 0:
-            self._basis = _polished(self._basis)
+        if self._cuts % ORTHONORMALIZE_EVERY == 0:
+            self._basis = _orthonormalized(self._basis)
 
-    def _room_above(self, kept: int) -> int:
+    def _largest_width(self, kept: int) -> int:
+        """The width at which the basis is truncated, after a truncation to ``kept``."""
         if self.n_components is None:
             return np.iinfo(np.int64).max
         if isinstance(self.n_components, int):
@@ -289,7 +300,7 @@ class Eigenspace:
                 E *= signs
                 at_mean = np.zeros(wanted)
             else:
-                E = _turned_least(vectors[:, :wanted].T, 0)
+                E = _least_rotated(vectors[:, :wanted].T, 0)
                 at_mean = E @ (self._offset + self._centre)
             self._read[kind] = Frame(E, E @ self._basis, at_mean, values[:wanted])
         return self._read[kind]
@@ -327,22 +338,25 @@ class Eigenspace:
     def restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         d = len(self.mean)
 
-        def moderate(name: str, *shape: int | None) -> Array:
+        def bounded(name: str, *shape: int | None) -> Array:
             return validated_array(arrays, name, *shape, least=-LARGEST, most=LARGEST)
 
-        self.mean = moderate("mean", d)
-        self._origin = moderate("origin", d)
+        self.mean = bounded("mean", d)
+        self._origin = bounded("origin", d)
         self._basis = validated_array(arrays, "basis", None, d, least=-2.0, most=2.0)
         width = len(self._basis)
-        if np.abs(self._basis @ self._basis.T - np.eye(width)).max(initial=0.0) > SKEWEST:
+        if (
+            np.abs(self._basis @ self._basis.T - np.eye(width)).max(initial=0.0)
+            > ORTHONORMAL_TOLERANCE
+        ):
             raise DamagedModel("basis is not orthonormal")
         self._scatter = validated_array(
             arrays, "scatter", width, width, least=-(LARGEST**2), most=LARGEST**2
         )
-        self._centre = moderate("centre", width)
-        self._offset = moderate("offset", width)
+        self._centre = bounded("centre", width)
+        self._offset = bounded("offset", width)
         if self.coefficients is not None:
-            coefficients = moderate("coefficients", None, width)
+            coefficients = bounded("coefficients", None, width)
             self.coefficients = Coefficients(coefficients)
         self.weight = validated_number(notes, "weight", least=0.0)
         self.squared_weight = validated_number(notes, "squared_weight", least=0.0)
@@ -359,19 +373,19 @@ def _eigen(scatter: Array) -> tuple[Array, Array]:
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1]
 
 
-def _turned_least(E: Array, first: int) -> Array:
-    """Q E with the orthogonal Q that brings row i nearest to the unit vector ``first + i``."""
+def _least_rotated(E: Array, first: int) -> Array:
+    """Q E with the orthogonal Q that brings each row i nearest to the unit vector ``first + i``."""
     if not len(E):
         return np.ascontiguousarray(E)
     left, _, right = np.linalg.svd(E[:, first : first + len(E)])
-    turned: Array = (right.T @ left.T) @ E
-    return turned
+    rotated: Array = (right.T @ left.T) @ E
+    return rotated
 
 
-def _polished(basis: Array) -> Array:
+def _orthonormalized(basis: Array) -> Array:
     """One Newton-Schulz step towards BBᵀ = I: an error e becomes about e²."""
-    polished: Array = 1.5 * basis - 0.5 * (basis @ basis.T) @ basis
-    return polished
+    improved: Array = 1.5 * basis - 0.5 * (basis @ basis.T) @ basis
+    return improved
 
 
 def _signs(components: Array) -> Array:

@@ -10,10 +10,13 @@ Pixels that it does not explain are outliers, and its reconstruction replaces th
     refinement   least squares on all explained pixels (|e_p| ≤ τ), until these do not change
 
 Subsets are random windows of the image if its shape is known, otherwise random pixels. A window can
-avoid a large occluder, while a random set of pixels never does; and a flat occluder, which random
-pixels explain by an odd but consistent combination, cannot hide in windows.
+lie beside a large occluder, while random pixels always include some of it; and a combination of
+components may fit random pixels of a flat occluder, but hardly a window.
 
-The same subsets are used for every image, so an answer does not depend on earlier ones.
+The same subsets are used for every image, so a result does not depend on earlier ones. H hypotheses
+of m pixels cost O(H m k² + H d k), a refinement O(d k²). λ_i is ``variances``, σ ``scale``, τ
+``threshold``, e_p the residual of pixel p. Deviations from Leonardis and Bischof: windows, the
+prior on the coefficients, and one selected hypothesis instead of a set of them.
 """
 
 from dataclasses import dataclass
@@ -99,7 +102,7 @@ class RobustProjector:
         self._pixels = np.ascontiguousarray(components.T)
 
     def explain(self, image: Array, missing: Mask) -> Explanation:
-        """Detect outliers; missing pixels count as outliers."""
+        """Explain an image and detect its outliers; missing pixels count as outliers."""
         difference = np.where(missing, 0.0, image - self.mean)
         coefficients = self._best_hypothesis(difference, ~missing)
         outliers = missing
@@ -113,7 +116,7 @@ class RobustProjector:
         return self._explanation(coefficients, difference, missing, outliers)
 
     def complete(self, image: Array, missing: Mask) -> Explanation:
-        """Trust every pixel that is not missing."""
+        """Explain an image whose pixels are all correct, except those that are missing."""
         difference = np.where(missing, 0.0, image - self.mean)
         coefficients = self._fit(difference, ~missing)
         return self._explanation(coefficients, difference, missing, missing)

@@ -3,11 +3,11 @@
 Skočaj and Leonardis (2002), Sec. 4. Each image is first projected robustly into the eigenspace
 learned so far (:mod:`everlearn.subspace.projection`); pixels that do not fit are replaced by the
 reconstruction; the restored image updates the eigenspace (:mod:`everlearn.subspace.eigenspace`).
-The first images wait until there are enough of them for a robust start
+The first images are collected until there are enough for a robust start
 (:mod:`everlearn.subspace.seeding`).
 
 One image costs O(H m k² + d k² + H d k) for H hypotheses of m = O(k) pixels. Memory is that of the
-eigenspace plus, until the start, that of the waiting images. Nothing is exact: whether a pixel is
+eigenspace plus, until the start, that of the collected images. Nothing is exact: whether a pixel is
 an outlier depends on the images seen before.
 """
 
@@ -36,9 +36,9 @@ from everlearn.validation import (
     require_whole,
 )
 
-# How much of the scale's estimate a new image leaves in place.
-SCALE_MEMORY = 0.9
-# More subsets of pixels than this are not worth their time, which every image pays.
+# Weight of the previous estimate of the scale when an image is learned.
+SCALE_DECAY = 0.9
+# Upper bound of n_hypotheses, which every image costs time for.
 MOST_HYPOTHESES = 10_000
 
 
@@ -100,9 +100,9 @@ class RobustStreamingPCA(EigenspaceTransformer):
 
     Notes
     -----
-    A start from images of one part of the sequence makes everything later an outlier: use an order
-    in which the first ``seed_images`` show a bit of everything, or begin with ``start`` from images
-    known to be good.
+    After a start from images of one part of the sequence, everything later looks like an outlier.
+    Use an order in which the first ``seed_images`` cover the full variation, or begin with
+    ``start`` from images that are known to be good.
 
     ``weights`` express the reliability of an image, as in :class:`StreamingPCA`: they count in the
     eigenspace. Outliers and the threshold are determined per pixel without them, so a weight of two
@@ -229,7 +229,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
         missing = _missing(rows, None)
         self._begin(rows.shape[1])
         self.accepted_ = np.ones(len(rows), dtype=bool)
-        self._set_off(rows, missing, np.ones(len(rows), dtype=bool), np.ones(len(rows)))
+        self._start_eigenspace(rows, missing, np.ones(len(rows), dtype=bool), np.ones(len(rows)))
 
     def _learn(
         self,
@@ -248,7 +248,9 @@ class RobustStreamingPCA(EigenspaceTransformer):
         counted = given > 0
         trusted = np.full(int(counted.sum()), mask is not None)
         accepted = np.zeros(len(rows), dtype=bool)
-        accepted[counted] = self._take(rows[counted], missing[counted], trusted, given[counted])
+        accepted[counted] = self._learn_rows(
+            rows[counted], missing[counted], trusted, given[counted]
+        )
         self.accepted_ = accepted
 
     def _begin(self, n_features: int) -> None:
@@ -266,16 +268,16 @@ class RobustStreamingPCA(EigenspaceTransformer):
         # Derived on demand, and discarded when the rest changes.
         self._derived: dict[str, Any] = {}
 
-    def _take(self, rows: Array, missing: Mask, trusted: Mask, weights: Array) -> Mask:
+    def _learn_rows(self, rows: Array, missing: Mask, trusted: Mask, weights: Array) -> Mask:
         """Learn images, or collect them for the start; false for rejected ones."""
         accepted = np.ones(len(rows), dtype=bool)
         room = 0 if self.started_ else max(0, self.seed_images - len(self.waiting_))
-        self._wait(rows[:room], missing[:room], trusted[:room], weights[:room])
+        self._collect(rows[:room], missing[:room], trusted[:room], weights[:room])
         for i in range(room, len(rows)):
             accepted[i] = self._learn_image(rows[i], missing[i], bool(trusted[i]), weights[i])
         return accepted
 
-    def _wait(self, rows: Array, missing: Mask, trusted: Mask, weights: Array) -> None:
+    def _collect(self, rows: Array, missing: Mask, trusted: Mask, weights: Array) -> None:
         """Collect images; start when there are enough."""
         if not len(rows):
             return
@@ -284,20 +286,20 @@ class RobustStreamingPCA(EigenspaceTransformer):
         self.waiting_weights_ = np.append(self.waiting_weights_, weights)
         self._derived = {}
         if len(self.waiting_) >= self.seed_images:
-            self._set_off(*self._all_waiting())
+            self._start_eigenspace(*self._collected())
 
-    def _all_waiting(self) -> tuple[Array, Mask, Mask, Array]:
+    def _collected(self) -> tuple[Array, Mask, Mask, Array]:
         """Collected images: rows, missing pixels, trusted pixels, and weights."""
         waiting = self.waiting_
         return waiting, np.isnan(waiting), self.waiting_trusted_, self.waiting_weights_
 
-    def _set_off(self, rows: Array, missing: Mask, trusted: Mask, weights: Array) -> None:
-        """Start the eigenspace from images that repair each other."""
+    def _start_eigenspace(self, rows: Array, missing: Mask, trusted: Mask, weights: Array) -> None:
+        """Start the eigenspace from images, each repaired by means of the others."""
         rows = np.where(missing, 0.0, rows)
         seed = robust_start(rows, missing, trusted, self._wanted(), self._projector_for)
         accepted = ~self._mostly_outliers(seed.outliers & ~missing, missing)
         if not accepted.any():
-            accepted[:] = True  # none stands out from the others
+            accepted[:] = True  # then none is an exception
         self.eigenspace_.add(seed.completed[accepted], weights[accepted])
         self.n_rejected_ += int((~accepted).sum())
         self.scale_ = seed.scale
@@ -315,15 +317,15 @@ class RobustStreamingPCA(EigenspaceTransformer):
             return False
         residual = (image - found.reconstruction)[~found.outliers]
         typical = typical_size(residual, projector.mean)
-        self.scale_ = SCALE_MEMORY * self.scale_ + (1.0 - SCALE_MEMORY) * typical
+        self.scale_ = SCALE_DECAY * self.scale_ + (1.0 - SCALE_DECAY) * typical
         restored = np.where(found.outliers, found.reconstruction, image)
         self.eigenspace_.add(restored[None], np.array([weight]))
         self._derived = {}
         return True
 
     def _mostly_outliers(self, unexplained: Mask, missing: Mask) -> Mask:
-        worst: Mask = unexplained.sum(axis=-1) > self.most_outliers * (~missing).sum(axis=-1)
-        return worst
+        rejected: Mask = unexplained.sum(axis=-1) > self.most_outliers * (~missing).sum(axis=-1)
+        return rejected
 
     def _merge(self, other: "RobustStreamingPCA") -> None:
         if not self.__sklearn_is_fitted__():
@@ -331,9 +333,9 @@ class RobustStreamingPCA(EigenspaceTransformer):
             self._begin(other.n_features_in_)
             self.accepted_ = np.ones(0, dtype=bool)
         if not other.started_:
-            self._take(*other._all_waiting())
+            self._learn_rows(*other._collected())
             return
-        waiting = self._all_waiting()
+        waiting = self._collected()
         share = other.eigenspace_.weight / (self.eigenspace_.weight + other.eigenspace_.weight)
         self.eigenspace_.merge(other.eigenspace_)
         self.scale_ += share * (other.scale_ - self.scale_)
@@ -342,7 +344,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
         self.waiting_, self.waiting_trusted_ = self.waiting_[:0], self.waiting_trusted_[:0]
         self.waiting_weights_ = self.waiting_weights_[:0]
         self._derived = {}
-        self._take(*waiting)
+        self._learn_rows(*waiting)
 
     # Asking.
 
@@ -399,8 +401,8 @@ class RobustStreamingPCA(EigenspaceTransformer):
         rows = self._rows(X, missing=True)
         missing = _missing(rows, mask)
         projector = self._projector()
-        look = projector.explain if mask is None else projector.complete
-        return [look(row, hole) for row, hole in zip(np.nan_to_num(rows), missing, strict=True)]
+        project = projector.explain if mask is None else projector.complete
+        return [project(row, hole) for row, hole in zip(np.nan_to_num(rows), missing, strict=True)]
 
     def _project(self, rows: Array) -> Array:
         return self.transform(rows)
@@ -417,7 +419,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
             early = RobustStreamingPCA(**self.get_params(deep=False))
             early.n_features_in_ = self.n_features_in_
             early._begin(self.n_features_in_)
-            early._set_off(*self._all_waiting())
+            early._start_eigenspace(*self._collected())
             self._derived["started"] = early
         return cast(RobustStreamingPCA, self._derived["started"])
 
@@ -515,7 +517,7 @@ class RobustStreamingPCA(EigenspaceTransformer):
             arrays, "waiting_trusted", n_waiting, dtype=np.bool_
         )
         self.waiting_weights_ = np.ones(n_waiting)
-        if "waiting_weights" in arrays:  # files of before there were weights have none
+        if "waiting_weights" in arrays:  # older files have no weights
             self.waiting_weights_ = validated_array(arrays, "waiting_weights", n_waiting, least=0.0)
         self.scale_ = validated_number(notes, "scale", least=0.0)
         self.started_ = validated_flag(notes, "started")

@@ -7,7 +7,7 @@ should come from images that are clean and spread over the whole sequence.
 divided into folds; those of one fold are projected robustly into the eigenspace of the others, and
 pixels that do not fit are replaced by their reconstruction; then the same is repeated with the
 repaired images and an increasing number of components. Few components cannot reproduce an occluder,
-and no image is its own evidence.
+and an image never takes part in its own repair.
 """
 
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ MEDIAN_TO_SIGMA = 1.4826
 FOLDS = 5
 GROWTH_STEPS = 8
 SETTLING_ROUNDS = 4
-# Outliers are exceptions: a pixel can be one in at most this share of the images.
-MOST_OFTEN = 0.5
+# A pixel can be an outlier in at most this share of the images.
+MOST_OUTLIER_IMAGES = 0.5
 COMPLETION_ROUNDS = 30
 COMPLETION_TOLERANCE = 1e-3
 
 
-class SeedingSettings(Protocol):
+class ProjectorFactory(Protocol):
     """Creates a projector for an eigenspace."""
 
     def __call__(
@@ -93,20 +93,20 @@ def complete_batch(X: Array, missing: Mask, n_components: int, scale: float) -> 
             threshold=np.inf,
             subsets=np.empty((0, 0), dtype=np.int64),
         )
-        moved = 0.0
+        largest_change = 0.0
         for i in holes:
             hole = missing[i]
             filled = projector.complete(completed[i], hole).reconstruction[hole]
-            moved = max(moved, float(np.abs(filled - completed[i, hole]).max()))
+            largest_change = max(largest_change, float(np.abs(filled - completed[i, hole]).max()))
             completed[i, hole] = filled
         fit = batch_pca(completed, n_components)
-        if moved <= tolerance:
+        if largest_change <= tolerance:
             break
     return BatchFit(fit.mean, fit.components, fit.variances, completed)
 
 
 def robust_start(
-    X: Array, missing: Mask, trusted: Mask, n_components: int, settings: SeedingSettings
+    X: Array, missing: Mask, trusted: Mask, n_components: int, projector_for: ProjectorFactory
 ) -> Seed:
     """Repair images by means of each other.
 
@@ -124,19 +124,19 @@ def robust_start(
         scales = []
         for held_out in range(fold.max() + 1):
             others = batch_pca(completed[fold != held_out], width)
-            inside = numbers[fold == held_out]
-            residual = completed[inside] - others.mean
+            in_fold = numbers[fold == held_out]
+            residual = completed[in_fold] - others.mean
             residual -= (residual @ others.components.T) @ others.components
             typical = float(np.median([typical_size(row, others.mean) for row in residual]))
-            projector = settings(others.mean, others.components, others.variances, typical)
-            for i in inside:
-                look = projector.complete if trusted[i] else projector.explain
-                found = look(X[i], missing[i])
+            projector = projector_for(others.mean, others.components, others.variances, typical)
+            for i in in_fold:
+                project = projector.complete if trusted[i] else projector.explain
+                found = project(X[i], missing[i])
                 outliers[i] = found.outliers
                 repaired[i] = np.where(found.outliers, found.reconstruction, X[i])
             scales.append(typical)
         # A pixel that is wrong in almost every image was learned wrongly, not always occluded.
-        misjudged = (outliers & ~missing).mean(axis=0) > MOST_OFTEN
+        misjudged = (outliers & ~missing).mean(axis=0) > MOST_OUTLIER_IMAGES
         outliers[:, misjudged] = missing[:, misjudged]
         completed = np.where(misjudged & ~missing, X, repaired)
         scale = float(np.median(scales))

@@ -71,7 +71,7 @@ class StreamingPCA(EigenspaceTransformer):
 
     See Also
     --------
-    RobustStreamingPCA : Survives occluded images, and repairs them.
+    RobustStreamingPCA : Learns from occluded images, and repairs them.
 
     Notes
     -----
@@ -84,16 +84,17 @@ class StreamingPCA(EigenspaceTransformer):
     other, 0.6 % in random order; ``guard=0`` gives 3.3 % and 1.5 % (published: 3.1 % and 1.3 %).
 
     Deviations from the paper: additional directions (``guard``); coefficients are transformed to a
-    new basis only when read; weights and forgetting, which the paper announces. Weights express the
-    reliability of an image: variances are divided by Σw − Σw² / Σw, which is n − 1 for unit
-    weights.
+    new basis only when read; weights and forgetting, which the paper leaves to future work. Weights
+    express the reliability of an image: variances are divided by Σw − Σw² / Σw, which is n − 1 for
+    unit weights.
 
     While the eigenspace learns, its axes rotate; coefficients computed earlier by ``transform``
     refer to earlier axes. ``coefficients_`` always refer to the current ones, and
     ``axes="steady"`` rotates as little as possible (not at all before a truncation).
 
-    *Promises*: memory is bounded (without ``keep_coefficients``). Until a direction is dropped
-    the order does not matter and ``merge`` is exact; afterwards both are approximate.
+    *Promises*: memory is bounded (without ``keep_coefficients``). Until a direction is dropped, the
+    order does not matter and ``merge`` is exact; afterwards the result depends a little on the
+    order, and ``merge`` is approximate.
 
     References
     ----------
@@ -181,8 +182,8 @@ class StreamingPCA(EigenspaceTransformer):
             return like(super().reconstruction_error(X), X)
         again = self.inverse_transform(self.transform(X))
         with device.computing():
-            apart = device.doubles(X) - again
-            return device.xp.mean(apart * apart, axis=1)
+            difference = device.doubles(X) - again
+            return device.xp.mean(difference * difference, axis=1)
 
     def _linear_at(
         self, device: Device, X: Any, origin: Array, weights: Array, offset: Array
@@ -218,13 +219,13 @@ class StreamingPCA(EigenspaceTransformer):
         try:
             return super()._rows(X, reset=reset, missing=missing, single=single)
         except NotFinite as error:
-            raise _named_robust(error) from None
+            raise _suggesting_robust(error) from None
 
     def _vector(self, x: ArrayLike, method: str) -> Array:
         try:
             return super()._vector(x, method)
         except NotFinite as error:
-            raise _named_robust(error) from None
+            raise _suggesting_robust(error) from None
 
     def _merge(self, other: "StreamingPCA") -> None:
         if not self.__sklearn_is_fitted__():
@@ -249,7 +250,7 @@ class StreamingPCA(EigenspaceTransformer):
         )
 
 
-def _named_robust(error: NotFinite) -> NotFinite:
+def _suggesting_robust(error: NotFinite) -> NotFinite:
     """The same error, with the class that accepts missing pixels."""
     return NotFinite(
         f"{error}\nStreamingPCA needs every pixel; RobustStreamingPCA accepts missing ones "

@@ -2,8 +2,8 @@
 
 The papers use y ∈ {−1, +1}; users have two labels of any kind. Labels are mapped to signs here:
 ``positive`` is +1 and defaults to the label that sorts last, as in scikit-learn. The learned state
-is one object, the core, which returns margins f(x), positive for the positive label:
-``SolvedFromExamples`` keeps all examples, ``LearnedOnline`` sees each of them once.
+is one object, the core, which computes margins f(x), above zero for the positive label:
+``SolvedFromExamples`` keeps all examples, ``LearnedOnline`` learns each of them once.
 """
 
 import copy
@@ -19,15 +19,15 @@ from everlearn.arrays import AnyArray, Array, Slots, State
 from everlearn.base import StreamingClassifier
 from everlearn.errors import InvalidLabel, TooManyLabels
 from everlearn.statistics.labels import Label, Labels
-from everlearn.transfer.kernel import OF_HISTOGRAMS, Kernel, KernelFunction, KernelWord
+from everlearn.transfer.kernel import HISTOGRAM_KERNELS, Kernel, KernelFunction, KernelWord
 from everlearn.transfer.online import LearnedOnline
 from everlearn.transfer.solved_from_examples import SolvedFromExamples
 
-# Fitted models among the parameters: a clone keeps them, but not its own state.
+# Parameters that hold fitted models, which a clone keeps.
 UNCLONED = ("prior_models", "start")
-# A batch of at least so many examples shows how far from zero they lie, in deviations from their
-# mean. Passive-Aggressive keeps its accuracy at 10 and guesses at 30.
-ENOUGH_TO_JUDGE, FAR = 10, 10.0
+# Warn if the mean of a batch of at least MIN_ROWS_TO_WARN is more than MAX_OFFSET deviations from
+# zero: linear Passive-Aggressive steps keep their accuracy at 10, and are at chance level at 30.
+MIN_ROWS_TO_WARN, MAX_OFFSET = 10, 10.0
 
 
 class BinaryClassifier(StreamingClassifier):
@@ -36,7 +36,7 @@ class BinaryClassifier(StreamingClassifier):
     positive: Label | None
     kernel: KernelWord | KernelFunction
     signs_: Array
-    # Any, because each final class knows which core it has made.
+    # The type of the core depends on the final class.
     _core: Any
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # type: ignore[override]
@@ -93,7 +93,7 @@ class BinaryClassifier(StreamingClassifier):
     # Hooks.
 
     def _new_core(self, n_features: int) -> SolvedFromExamples[Any] | LearnedOnline:
-        """An empty core."""
+        """A core that has learned nothing."""
         raise NotImplementedError
 
     def _kernel_name(self) -> KernelWord | KernelFunction:
@@ -118,8 +118,9 @@ class BinaryClassifier(StreamingClassifier):
         kernel = Kernel(self._kernel_name())
         kernel.require(X)
         if callable(kernel.name):
-            kernel.own(X)  # a user's function must fail before anything is learned
-            self._core = copy.deepcopy(self._core)  # or on a copy
+            # A user's function may fail: it is tried first, and then called on a copy of the core.
+            kernel.diagonal(X)
+            self._core = copy.deepcopy(self._core)
         if kernel.name == "linear" and isinstance(self._core, LearnedOnline):
             _warn_of_offset(X)
         self._core.learn(X, slots, self.signs_, np.ones(len(X)) if weights is None else weights)
@@ -128,7 +129,7 @@ class BinaryClassifier(StreamingClassifier):
         kernel = Kernel(self._kernel_name())
         kernel.require(x)
         if callable(kernel.name):
-            kernel.own(x[None])
+            kernel.diagonal(x[None])
         self._core.learn_one(x, slot, self.signs_)
 
     def _scores(self, X: Array) -> Array:
@@ -169,18 +170,18 @@ class BinaryClassifier(StreamingClassifier):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.input_tags.pairwise = self._kernel_name() == "precomputed"
-        tags.input_tags.positive_only = self._kernel_name() in OF_HISTOGRAMS
+        tags.input_tags.positive_only = self._kernel_name() in HISTOGRAM_KERNELS
         return tags
 
 
 def _warn_of_offset(X: Array) -> None:
-    """Warn where examples lie so far from zero that linear steps learn their offset alone."""
-    if len(X) < ENOUGH_TO_JUDGE:
+    """Warn if examples lie so far from zero that linear steps learn little but their offset."""
+    if len(X) < MIN_ROWS_TO_WARN:
         return
     mean = X.mean(axis=0)
     deviation = math.sqrt(float(np.mean(np.sum((X - mean) ** 2, axis=1))))
     offset = math.sqrt(float(mean @ mean))
-    if offset > FAR * deviation > 0.0:
+    if offset > MAX_OFFSET * deviation > 0.0:
         warnings.warn(
             f"the features lie {offset / deviation:.3g} deviations from zero, so that linear "
             "Passive-Aggressive steps hardly tell the labels apart; put StreamingScaler before "

@@ -18,7 +18,7 @@ class Detectors:
     Arrays have spare capacity; the public views end at the last class.
     """
 
-    def __init__(self, n_features: int, memory: int) -> None:
+    def __init__(self, n_features: int, n_exemplars: int) -> None:
         self.n_classes = 0
         self._n_examples = 0
         self._mean_square = 0.0
@@ -32,8 +32,8 @@ class Detectors:
             "means": np.zeros((0, n_features)),
             "totals": np.zeros(0),
             "counts": np.zeros(0, dtype=np.int64),
-            "exemplars": np.zeros((0, memory, n_features)),
-            "exemplar_weights": np.zeros((0, memory)),
+            "exemplars": np.zeros((0, n_exemplars, n_features)),
+            "exemplar_weights": np.zeros((0, n_exemplars)),
             "exemplar_counts": np.zeros(0, dtype=np.int64),
         }
 
@@ -59,8 +59,11 @@ class Detectors:
         """Number of examples of each class."""
         return self._view("counts")
 
-    def summary_of(self, slot: int) -> tuple[Array, Array]:
-        """Summary of a class: its exemplars, the mean of its other examples, and weights."""
+    def class_summary(self, slot: int) -> tuple[Array, Array]:
+        """Rows that stand for a class, and their weights: its exemplars, and then its mean.
+
+        The mean has the weight of all examples that are no exemplars; without any it is left out.
+        """
         arrays = self._arrays
         stored = arrays["exemplar_counts"][slot]
         exemplars = arrays["exemplars"][slot, :stored]
@@ -72,7 +75,7 @@ class Detectors:
 
     def remember(self, x: Array, slot: int, weight: float) -> None:
         """Add an example to its class mean, and to its exemplars while there is room."""
-        self._make_room(slot + 1)
+        self._reserve(slot + 1)
         arrays = self._arrays
         arrays["counts"][slot] += 1
         arrays["totals"][slot] += weight
@@ -93,22 +96,25 @@ class Detectors:
         distances = ((self.means[others] - self.means[slot]) ** 2).sum(axis=1)
         return np.sort(others[np.argpartition(distances, most)[:most]])
 
-    def start(self, slot: int, w: Array, b: float) -> None:
+    def restart(self, slot: int, w: Array, b: float) -> None:
         """Replace a detector, and restart its average."""
         self.W[slot] = w
         self.b[slot] = b
         self._view("ages")[slot] = 0
 
     def learn(self, x: Array, slot: int, C: float, variant: str) -> None:
-        from everlearn.transfer.rival_steps import RULES, rival_step
+        """One Passive-Aggressive step, true class against best rival."""
+        from everlearn.transfer.rival_steps import rival_step
+        from everlearn.transfer.steps import RULES
 
         rival_step(self.W, self.b, x, slot, self._mean_square, C, RULES[variant])
 
-    def rehearse(self, rounds: int, C: float, variant: str) -> None:
-        """Replay the next exemplars in turn."""
+    def replay(self, rounds: int, C: float, variant: str) -> None:
+        """Learn the next ``rounds`` exemplars again, in turn."""
         if not rounds or not self._arrays["exemplars"].shape[1]:
             return
-        from everlearn.transfer.rival_steps import RULES, replay
+        from everlearn.transfer.rival_steps import replay
+        from everlearn.transfer.steps import RULES
 
         self._cursor = replay(
             self.W,
@@ -124,9 +130,9 @@ class Detectors:
         )
 
     def update_averages(self, average_over: float) -> None:
-        """Update the averages: a plain mean at first, a running one later.
+        """Update the averages: a plain mean at first, an exponential one later.
 
-        It spans about as many examples as ``average_over`` classes have.
+        They span about as many examples as ``average_over`` classes have.
         """
         from everlearn.transfer.rival_steps import move_average
 
@@ -146,16 +152,16 @@ class Detectors:
 
     def restore(self, arrays: dict[str, NDArray[Any]], notes: dict[str, Any]) -> None:
         n_classes = len(validated_array(arrays, "b", None))
-        memory = self._arrays["exemplars"].shape[1]
-        for name, room in self._arrays.items():
+        n_exemplars = self._arrays["exemplars"].shape[1]
+        for name, own in self._arrays.items():
             self._arrays[name] = validated_array(
                 arrays,
                 name,
                 n_classes,
-                *room.shape[1:],
-                dtype=room.dtype,
+                *own.shape[1:],
+                dtype=own.dtype,
                 least=0 if name in NEVER_NEGATIVE else None,
-                most=memory if name == "exemplar_counts" else None,
+                most=n_exemplars if name == "exemplar_counts" else None,
             )
         self.n_classes = n_classes
         self._n_examples = validated_integer(notes, "n_seen")
@@ -165,9 +171,9 @@ class Detectors:
     def _view(self, name: str) -> Any:
         return self._arrays[name][: self.n_classes]
 
-    def _make_room(self, n_classes: int) -> None:
+    def _reserve(self, n_classes: int) -> None:
         capacity = len(self._arrays["b"])
         if n_classes > capacity:
-            room = max(n_classes, 2 * capacity, 4)
-            self._arrays = {name: padded(array, room) for name, array in self._arrays.items()}
+            rows = max(n_classes, 2 * capacity, 4)
+            self._arrays = {name: padded(array, rows) for name, array in self._arrays.items()}
         self.n_classes = max(self.n_classes, n_classes)

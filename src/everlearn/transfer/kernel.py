@@ -11,9 +11,10 @@
 
 γ defaults to one over the mean squared distance between the available examples, so that scaling all
 features changes nothing. Tommasi et al. (2012) write exp(−‖x − z‖² / δ) with δ "the mean of the
-pairwise distances"; we use squared distances, which have the unit of what δ divides. For the χ²
-kernel it is the mean χ² distance. The two histogram kernels require non-negative features;
-otherwise they are not kernels. They cost O(d) per pair, without a matrix product.
+pairwise distances"; here δ is the mean of the squared distances, so that it has the unit of the
+numerator. For the χ² kernel it is the mean χ² distance. The two histogram kernels require
+non-negative features; otherwise they are not kernels. They cost O(d) per pair, without a matrix
+product.
 """
 
 from collections.abc import Callable
@@ -28,10 +29,10 @@ from everlearn.validation import require_one_of, require_positive
 
 KernelWord = Literal["linear", "rbf", "chi2", "intersection", "precomputed"]
 KernelFunction = Callable[[Array, Array], Any]
-# Kernels that keep no examples, kernels with γ, and histogram kernels.
+# Kernels whose learners keep no examples; kernels with γ; kernels of histograms.
 WITHOUT_EXAMPLES = ("linear", "precomputed")
 WITH_GAMMA = ("rbf", "chi2")
-OF_HISTOGRAMS = ("chi2", "intersection")
+HISTOGRAM_KERNELS = ("chi2", "intersection")
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Kernel:
 
     @classmethod
     def checked(cls, name: KernelWord | KernelFunction, gamma: float | None) -> "Kernel":
+        """A kernel with validated parameters."""
         if not callable(name):
             require_one_of("kernel", name, get_args(KernelWord))
         require_positive("gamma", gamma, or_none=True)
@@ -67,7 +69,7 @@ class Kernel:
 
     def require(self, X: Array) -> None:
         """Refuse examples that the kernel is not defined for."""
-        if self.name in OF_HISTOGRAMS and X.size and X.min() < 0.0:
+        if self.name in HISTOGRAM_KERNELS and X.size and X.min() < 0.0:
             raise InvalidInput(
                 f"the kernel {self.name!r} compares histograms, whose entries are not negative; "
                 f"the smallest here is {X.min():.3g}; use kernel='rbf' for such features"
@@ -81,7 +83,7 @@ class Kernel:
         return Kernel(self.name, 1.0 / mean(X, weights))
 
     def between(self, X: Array, kept: Array) -> Array:
-        """k(x_i, z_j) of all rows with the stored examples."""
+        """k(x_i, z_j) of each row x_i of X with each stored example z_j."""
         if callable(self.name):
             return _checked_values(self.name(X, kept), len(X), len(kept))
         if self.name == "precomputed":
@@ -95,7 +97,7 @@ class Kernel:
             return np.exp(-self.gamma * chi2_distances(X, kept))
         return rbf(X, kept, self.gamma)
 
-    def own(self, X: Array) -> Array:
+    def diagonal(self, X: Array) -> Array:
         """k(x, x) of every row, for kernels that store examples."""
         if callable(self.name):
             return np.array([self.between(x[None], x[None])[0, 0] for x in X])
@@ -149,26 +151,26 @@ def mean_chi2_distance(X: Array, weights: Array | None = None) -> float:
 def chi2_distances(A: Array, B: Array) -> Array:
     """Σ_j (a_j − b_j)² / (a_j + b_j) for all pairs of rows; 0 / 0 counts as 0."""
 
-    def one(rows: Array, z: Array) -> Array:
+    def distances_to(rows: Array, z: Array) -> Array:
         sums = rows + z
         shares = np.divide((rows - z) ** 2, sums, out=np.zeros_like(sums), where=sums > 0)
         distances: Array = shares.sum(axis=1)
         return distances
 
-    return _pairs(A, B, one)
+    return _pairs(A, B, distances_to)
 
 
-def _pairs(A: Array, B: Array, one: Callable[[Array, Array], Array]) -> Array:
-    """Apply ``one`` to all rows of A with each row of B, one column each."""
+def _pairs(A: Array, B: Array, values_for: Callable[[Array, Array], Array]) -> Array:
+    """A matrix whose column j is ``values_for(A, B[j])``."""
     values = np.empty((len(A), len(B)))
     for column, z in enumerate(B):
-        values[:, column] = one(A, z)
+        values[:, column] = values_for(A, z)
     return values
 
 
 def rbf(A: Array, B: Array, gamma: float) -> Array:
-    """k(a_i, b_j) for all pairs of rows."""
-    # About a common centre, so that a common offset does not cost precision.
+    """exp(−γ ‖a_i − b_j‖²) for all pairs of rows."""
+    # Centred first, so that a common offset does not cost precision.
     centre = B.mean(axis=0) if len(B) else 0.0
     A, B = A - centre, B - centre
     squares = np.einsum("ij,ij->i", A, A)[:, None] + np.einsum("ij,ij->i", B, B)

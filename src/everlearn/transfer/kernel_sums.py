@@ -46,7 +46,7 @@ class LinearSum:
 
 
 class ColumnSum(LinearSum):
-    """Σ c_i k(x_i, x) where row x holds its kernel values with the i-th example in column i."""
+    """Σ c_i k(x_i, x) for a precomputed kernel: column i of row x is k(x_i, x)."""
 
     n_taught = 0
 
@@ -62,14 +62,17 @@ class ColumnSum(LinearSum):
 
     def restore(self, arrays: dict[str, AnyArray]) -> None:
         super().restore(arrays)
-        self.n_taught = int(validated_array(arrays, "n_taught", 1, dtype=np.int64)[0])
+        n_taught = validated_array(
+            arrays, "n_taught", 1, dtype=np.int64, least=0, most=len(self.coefficients)
+        )
+        self.n_taught = int(n_taught[0])
 
 
 class SupportSum:
     """Σ c_i k(x_i, x) over at most ``budget`` support vectors.
 
-    If the budget is full, the oldest support vector is dropped, or the one that changes f least,
-    ‖c_i k(x_i, ·)‖ = |c_i| √k(x_i, x_i); of equal ones the oldest.
+    If the budget is full, ``drop="oldest"`` replaces the oldest support vector, "smallest" the one
+    of least norm ‖c_i k(x_i, ·)‖ = |c_i| √k(x_i, x_i), of equal ones the oldest.
     """
 
     def __init__(self, n_features: int, kernel: Kernel, budget: int | None, drop: str) -> None:
@@ -92,7 +95,7 @@ class SupportSum:
 
     def value_and_norm(self, x: Array) -> tuple[float, float]:
         if self.kernel.name != "rbf":
-            return float(self.values(x[None])[0]), float(self.kernel.own(x[None])[0])
+            return float(self.values(x[None])[0]), float(self.kernel.diagonal(x[None])[0])
         gamma = self.kernel.gamma
         assert gamma is not None
         return rbf_score(x, self.supports, self.coefficients, self.count, gamma), 1.0
@@ -100,10 +103,10 @@ class SupportSum:
     def add(self, x: Array, coefficient: float) -> None:
         if not coefficient:
             return
-        place = self._free_row()
-        self.supports[place] = x
-        self.coefficients[place] = coefficient
-        self.arrivals[place] = self.n_added
+        row = self._free_row()
+        self.supports[row] = x
+        self.coefficients[row] = coefficient
+        self.arrivals[row] = self.n_added
         self.n_added += 1
 
     def state(self) -> dict[str, AnyArray]:
@@ -122,10 +125,11 @@ class SupportSum:
         self.n_added = int(validated_array(arrays, "n_added", 1, dtype=np.int64)[0])
 
     def _free_row(self) -> int:
+        """The row for the next support vector, whose contents may be overwritten."""
         if self.budget is not None and self.count >= self.budget:
             if self.drop == "oldest":
                 return int(self.arrivals.argmin())
-            sizes = np.abs(self.coefficients) * np.sqrt(self.kernel.own(self.supports))
+            sizes = np.abs(self.coefficients) * np.sqrt(self.kernel.diagonal(self.supports))
             smallest = np.flatnonzero(sizes == sizes.min())
             return int(smallest[self.arrivals[smallest].argmin()])
         if self.count == len(self.supports):

@@ -1,19 +1,21 @@
 """Least squares SVM: ridge regression on the signs of two labels, with closed-form leave-one-out.
 
-Suykens et al. (2002); in Tommasi et al. (2012) the baseline NOTR, and Multi-KT without
-prior models.
+Suykens et al. (2002); in Tommasi et al. (2012) the baseline NOTR, and Multi-KT (Eq. 4) without
+prior models. Example t has the features x_t, the sign y_t = ±1 and the weight s_t:
 
     min_{w,b} ½ ‖w‖² + C/2 Σ s_t (y_t − w·x_t − b)²
 
-With w = Σ α_t x_t this is one linear system, and P, the top-left block of its inverse, gives both
-the solution and the leave-one-out predictions:
+With w = Σ α_t x_t and K_tu = k(x_t, x_u) this is one linear system, and P, the top-left block of
+its inverse, gives both the solution and the leave-one-out predictions ỹ:
 
     [K + diag(1/Cs)  1] [α]   [y]
     [1ᵀ              0] [b] = [0]        α = P y,    ỹ_t = y_t − α_t / P_tt
 
-(K + diag(1/Cs)) is positive definite, so P comes from its Cholesky factor and no inverse is stored.
-Learning is deferred to the next question, which then costs O(n³ + n² d); memory is n d numbers.
-Everything is exact.
+K + diag(1/Cs) is positive definite, so P is applied by its Cholesky factor (``SaddleSystem``), and
+no inverse is stored. The system is solved at the first question after learning, at a cost of
+O(n³ + n² d) for n examples; a question then costs O(d) with the linear kernel, O(n d) with others.
+The state is the examples, n d numbers. So merging and forgetting are exact, and the order of the
+examples makes no difference (except with a precomputed kernel, whose columns have an order).
 """
 
 from collections.abc import Iterable
@@ -37,7 +39,7 @@ from everlearn.validation import require_positive, require_whole
 
 
 class SaddleSystem:
-    """P, the top-left block of the inverse of [[K + diag(1/Cs), 1], [1ᵀ, 0]], as a factor."""
+    """P, the top-left block of the inverse of [[K + diag(1/Cs), 1], [1ᵀ, 0]], in factored form."""
 
     def __init__(self, K: Array, C: float, weights: Array) -> None:
         self._factor = definite_factor(
@@ -222,5 +224,8 @@ class LSSVMSolution:
 
 
 def exact_unless_precomputed(kernel: KernelWord | KernelFunction) -> frozenset[Promise]:
-    """With a precomputed kernel columns are numbered by arrival, so the order matters."""
+    """The promises of a learner that keeps its examples.
+
+    Columns of a precomputed kernel are numbered by arrival, so the order of examples matters.
+    """
     return EXACT if kernel != "precomputed" else frozenset({Promise.BATCH_IS_LOOP})

@@ -1,19 +1,23 @@
 """Multi-KT: learns from few examples, close to a weighted sum of prior models.
 
-Tommasi et al. (2012), Sec. 2.2. k prior models h_j(x) = ŵ_j·x are given.
+Tommasi et al. (2012), Sec. 2.2. k prior models h_j(x) = ŵ_j·x are given; example t has the
+features x_t, the sign y_t = ±1 and the weight s_t (1 in the paper).
 
     min_{w,b} ½ ‖w − Σ_j β_j ŵ_j‖² + C/2 Σ_t s_t (y_t − w·x_t − b)²                     (Eq. 4)
     f(x) = Σ_j β_j h_j(x) + Σ_t α_t k(x_t, x) + b                                       (Eq. 5)
 
-This is a least squares SVM on what the models leave unexplained: α = P (y − Hβ), H_tj = h_j(x_t).
-Its leave-one-out predictions ỹ = y − α / diag P are affine in β, and β minimises their hinge loss
-(``prior_weights``). A model's bias is absorbed by b and makes no difference. The cost is
-O(n³ + k n²) plus k questions to models; the state is the examples, so forgetting and merging are
-exact.
+This is a least squares SVM on the residuals of the models: α = P (y − Hβ) with H_tj = h_j(x_t)
+and P as in ``least_squares_svm``. Its leave-one-out predictions ỹ = y − α / diag P are affine in β,
+and β minimises their hinge loss (``prior_weights``). A model's bias is absorbed by b and makes no
+difference. In :func:`multi_kt`, y is ``signs``, s ``weights``, and the other symbols keep their
+names.
 
-The published constraint ‖β‖ ≤ 1 (``penalty="ball"``) is nearly always active with six examples:
-β uses its full length, even if no model is informative. ``penalty="ridge"``, the default, penalises
-the length with a factor of 3 √k, since k models that agree share the weight.
+The first question after learning costs O(n³ + n² d + k n²) for n examples, plus the k models'
+scores of them; the state is the examples, n d numbers, so forgetting and merging are exact.
+
+One default differs from the paper. Its constraint ‖β‖ ≤ 1 (``penalty="ball"``) is nearly always
+active with six examples: β has length 1 even if no model is informative. ``penalty="ridge"`` adds
+ρ/2 ‖β‖² to the loss instead, with ρ = 3 √k, since k models that agree share the weight.
 """
 
 from collections.abc import Iterable
@@ -59,18 +63,18 @@ def multi_kt(
 ) -> DualCoefficients:
     """Solve Eq. 4 for the kernel matrix K and the models' scores H of the same examples."""
     system = SaddleSystem(K, C, weights)
-    # One column for the targets, one for each model: everything below is a sum of these.
+    # One column for the targets and one for each model; α and b are linear in them.
     columns = np.column_stack([signs, H])
     alphas, biases = system.solve(columns)
-    # ỹ = y − P(y − Hβ)/diag P: the prediction of the examples alone, plus a term per model.
+    # ỹ = y − P(y − Hβ)/diag P = a + Bβ, with a the prediction without prior models.
     loo = system.leave_one_out(columns, alphas)
-    alone, shares = loo[:, 0], H - loo[:, 1:]
+    a, B = loo[:, 0], H - loo[:, 1:]
     beta = np.empty(0)
     if H.shape[1]:
-        c, D = 1.0 - signs * alone, signs[:, None] * shares
+        c, D = 1.0 - signs * a, signs[:, None] * B
         beta = prior_weights(c, D, weights, penalty, ridge)
     mixture = np.concatenate([[1.0], -beta])
-    return DualCoefficients(alphas @ mixture, float(biases @ mixture), beta, alone + shares @ beta)
+    return DualCoefficients(alphas @ mixture, float(biases @ mixture), beta, a + B @ beta)
 
 
 @dataclass(frozen=True)
@@ -80,30 +84,33 @@ class MultiKTSolution:
     models: PriorModels
     kernel: Kernel
     supports: Array
-    found: DualCoefficients
+    coefficients: DualCoefficients
 
     def margins(self, X: Array) -> Array:
-        K, found = self.kernel.between(X, self.supports), self.found
-        margins: Array = self.models.scores(X) @ found.beta + K @ found.alpha + found.bias
+        K, solved = self.kernel.between(X, self.supports), self.coefficients
+        margins: Array = self.models.scores(X) @ solved.beta + K @ solved.alpha + solved.bias
         return margins
 
     def scores(self, X: Array) -> Array:
-        """The margins as the single column of a source."""
+        """The margins as a single column, the form of :class:`PriorKnowledge`."""
         return self.margins(X)[:, None]
 
     def state(self) -> dict[str, AnyArray]:
         return {
             "multi_kt.supports": self.supports,
-            "multi_kt.alpha": self.found.alpha,
-            "multi_kt.bias": np.array([self.found.bias]),
-            "multi_kt.beta": self.found.beta,
-            "multi_kt.leave_one_out": self.found.leave_one_out,
+            "multi_kt.alpha": self.coefficients.alpha,
+            "multi_kt.bias": np.array([self.coefficients.bias]),
+            "multi_kt.beta": self.coefficients.beta,
+            "multi_kt.leave_one_out": self.coefficients.leave_one_out,
         }
 
 
 @dataclass(frozen=True)
-class MultiKTRules:
-    """Settings and prior models of Multi-KT; also for learners that begin with it."""
+class MultiKTSource:
+    """Multi-KT with given prior models: computes its solution from examples, or from a file.
+
+    It is also the :class:`~everlearn.transfer.online.Source` of learners whose warm-up is Multi-KT.
+    """
 
     models: PriorModels
     C: float
@@ -114,21 +121,21 @@ class MultiKTRules:
     def learned(self, kernel: Kernel, examples: KeptExamples, signs: Array) -> MultiKTSolution:
         X, H = examples.X, self.models.scores(examples.X)
         K, s = kernel.between(X, X), examples.weights
-        found = multi_kt(K, signs, s, H, C=self.C, penalty=self.penalty, ridge=self.ridge)
+        solved = multi_kt(K, signs, s, H, C=self.C, penalty=self.penalty, ridge=self.ridge)
         # With a precomputed kernel an example is a column: only its index is stored.
         supports = X if kernel.name != "precomputed" else X[:, :0]
-        return MultiKTSolution(self.models, kernel, supports, found)
+        return MultiKTSolution(self.models, kernel, supports, solved)
 
     def restored(self, kernel: Kernel, arrays: dict[str, AnyArray]) -> MultiKTSolution:
         width = self.models.n_features if kernel.name != "precomputed" else 0
         supports = validated_array(arrays, "multi_kt.supports", None, width)
-        found = DualCoefficients(
+        solved = DualCoefficients(
             alpha=validated_array(arrays, "multi_kt.alpha", len(supports)),
             bias=float(validated_array(arrays, "multi_kt.bias", 1)[0]),
             beta=validated_array(arrays, "multi_kt.beta", len(self.models)),
             leave_one_out=validated_array(arrays, "multi_kt.leave_one_out", len(supports)),
         )
-        return MultiKTSolution(self.models, kernel, supports, found)
+        return MultiKTSolution(self.models, kernel, supports, solved)
 
 
 def check_warm_up(
@@ -196,7 +203,7 @@ class MultiKT(BinaryClassifier):
 
     Examples
     --------
-    A vertical edge is known to separate two labels; two examples confirm it.
+    A prior model separates the labels by the first feature; two examples show which is which.
 
     >>> from everlearn import MultiKT
     >>> learner = MultiKT(prior_models=[[1.0, 0.0]], C=0.1)
@@ -237,24 +244,24 @@ class MultiKT(BinaryClassifier):
 
     @property
     def beta_(self) -> Array:
-        return self._found().beta
+        return self._coefficients().beta
 
     @property
     def dual_coef_(self) -> Array:
-        return self._found().alpha
+        return self._coefficients().alpha
 
     @property
     def intercept_(self) -> float:
-        return self._found().bias
+        return self._coefficients().bias
 
     @property
     def leave_one_out_(self) -> Array:
-        return self._found().leave_one_out
+        return self._coefficients().leave_one_out
 
-    def _found(self) -> DualCoefficients:
+    def _coefficients(self) -> DualCoefficients:
         self._require_fitted()
-        found: DualCoefficients = self._core.solution.found
-        return found
+        coefficients: DualCoefficients = self._core.solution.coefficients
+        return coefficients
 
     def _check_parameters(self) -> None:
         check_prior_models(self.prior_models)
@@ -265,14 +272,14 @@ class MultiKT(BinaryClassifier):
 
     def _new_core(self, n_features: int) -> SolvedFromExamples[MultiKTSolution]:
         models = PriorModels(self.prior_models, n_features)
-        rules = MultiKTRules(models, self.C, self.penalty, self.ridge)
+        source = MultiKTSource(models, self.C, self.penalty, self.ridge)
         return SolvedFromExamples(
             n_features,
             Kernel(self.kernel, self.gamma),
-            rules.learned,
+            source.learned,
             C=self.C,
             max_examples=self.max_examples,
-            ask=models.scores,
+            check=models.scores,
         )
 
     def _forget(self, X: Array, slots: Slots, weights: Array | None) -> Iterable[int]:

@@ -1,10 +1,10 @@
 """Online learners: a warm-up on the first examples, then one step per example.
 
 Some quantities are estimated from the first few examples: γ of an rbf kernel, the weights of prior
-models, which of two labels these score. So a learner may begin with a warm-up: the first examples
-are stored, and the model is refitted on them each time one more arrives. When the warm-up is
-complete they are dropped, and from then on every example costs the same and is seen once. A batch
-teaches exactly what its rows teach one by one.
+models, and which of two labels these score. So a learner may begin with a warm-up: the first
+examples are stored, and the model is refitted on them each time one more arrives. When the warm-up
+is complete they are dropped; from then on every example costs the same and is used once. A batch
+gives the same result as its rows one by one.
 """
 
 import copy
@@ -40,50 +40,50 @@ class StepRules:
     drop: str
 
 
-class Known(Protocol):
-    """Scores of an example from prior knowledge, one column per source."""
+class PriorKnowledge(Protocol):
+    """Scores examples by prior knowledge, one column per source."""
 
     def scores(self, X: Array) -> Array: ...
     def state(self) -> dict[str, AnyArray]: ...
 
 
 class Source(Protocol):
-    """Provides prior knowledge: from given models, or also from ``n_first`` examples."""
+    """Provides prior knowledge: given models, or what was learned from ``n_first`` examples."""
 
     @property
     def n_first(self) -> int: ...
-    def learned(self, kernel: Kernel, warm_up: KeptExamples, signs: Array, /) -> Known: ...
-    def restored(self, kernel: Kernel, arrays: dict[str, AnyArray], /) -> Known: ...
+    def learned(self, kernel: Kernel, warm_up: KeptExamples, signs: Array, /) -> PriorKnowledge: ...
+    def restored(self, kernel: Kernel, arrays: dict[str, AnyArray], /) -> PriorKnowledge: ...
 
 
 class Hypothesis:
     """f(x) of an online learner: prior knowledge plus its own steps."""
 
-    def __init__(self, known: Known, steps: "Steps") -> None:
-        self.known, self.steps = known, steps
+    def __init__(self, prior: PriorKnowledge, steps: "Steps") -> None:
+        self.prior, self.steps = prior, steps
 
-    def given(self, X: Array) -> Array:
-        """The prior scores of each row; the only step that can fail."""
-        return self.known.scores(X)
+    def prior_scores(self, X: Array) -> Array:
+        """The scores of each row by prior knowledge; the only step that can fail."""
+        return self.prior.scores(X)
 
-    def learn(self, x: Array, given: Array, sign: float, weight: float) -> float:
+    def learn(self, x: Array, prior_scores: Array, sign: float, weight: float) -> float:
         """Learn one example; returns f(x) before it."""
         raise NotImplementedError
 
-    def margins(self, X: Array, given: Array) -> Array:
+    def margins(self, X: Array, prior_scores: Array) -> Array:
         raise NotImplementedError
 
-    def learn_warm_up(self, warm_up: KeptExamples, signs: Array, *, is_known: bool) -> None:
+    def learn_warm_up(self, warm_up: KeptExamples, signs: Array, *, is_learned: bool) -> None:
         """Learn the first examples, unless the prior knowledge was learned from them."""
-        if is_known:
-            self.steps.pass_over(len(warm_up))
+        if is_learned:
+            self.steps.skip(len(warm_up))
             return
-        given = self.given(warm_up.X)
+        prior_scores = self.prior_scores(warm_up.X)
         for row, sign in enumerate(signs):
-            self.learn(warm_up.X[row], given[row], sign, warm_up.weights[row])
+            self.learn(warm_up.X[row], prior_scores[row], sign, warm_up.weights[row])
 
     def state(self) -> dict[str, AnyArray]:
-        return self.steps.state() | self.known.state()
+        return self.steps.state() | self.prior.state()
 
     def restore(self, arrays: dict[str, AnyArray]) -> None:
         self.steps.restore(arrays)
@@ -92,70 +92,73 @@ class Hypothesis:
 class WarmStarted(Hypothesis):
     """f(x) = w_1·x plus the Passive-Aggressive updates (Eq. 2-3)."""
 
-    def learn(self, x: Array, given: Array, sign: float, weight: float) -> float:
-        w_1 = float(given[0]) if len(given) else 0.0
+    def learn(self, x: Array, prior_scores: Array, sign: float, weight: float) -> float:
+        w_1 = float(prior_scores[0]) if len(prior_scores) else 0.0
         return self.steps.learn(x, self.steps.constant, sign, w_1, weight)
 
-    def margins(self, X: Array, given: Array) -> Array:
-        return np.asarray(given.sum(axis=1) + self.steps.values(X))
+    def margins(self, X: Array, prior_scores: Array) -> Array:
+        return np.asarray(prior_scores.sum(axis=1) + self.steps.values(X))
 
 
 class LearnedOnline:
-    """The core of an online learner: examples stored during the warm-up, and a hypothesis."""
+    """The core of an online learner: a hypothesis, and the examples of an unfinished warm-up."""
 
     def __init__(
         self,
         n_features: int,
         rules: StepRules,
         source: Source,
-        hypothesis: Callable[[Known, "Steps"], Hypothesis],
+        hypothesis: Callable[[PriorKnowledge, "Steps"], Hypothesis],
         *,
         both_labels: bool,
         first_weights: Sequence[float] = (),
     ) -> None:
         self.mistakes = self.n_examples = 0
-        self.kept: KeptExamples | None = KeptExamples.none(n_features)
+        self.warm_up: KeptExamples | None = KeptExamples.none(n_features)
         self._n_features = n_features
         self.kernel = rules.kernel
-        self._source, self._make = source, hypothesis
+        self._source, self._hypothesis_from = source, hypothesis
         self._rules = rules
         self._first_weights = first_weights
-        self._length = source.n_first or (GAMMA_EXAMPLES if rules.kernel.lacks_gamma else 0)
+        self._n_warm_up = source.n_first or (GAMMA_EXAMPLES if rules.kernel.lacks_gamma else 0)
         self._both_labels = both_labels
         self._first_sign = 1.0
-        if self._is_complete(self.kept):
-            self._fit_warm_up(self.kept, np.empty(0))
+        if self._is_complete(self.warm_up):
+            self._fit_warm_up(self.warm_up, np.empty(0))
 
     @property
     def missing(self) -> int | None:
-        """Examples the warm-up still lacks, 0 if only one of the other label; None if complete."""
-        return None if self.kept is None else max(0, self._length - len(self.kept))
+        """Number of examples the warm-up lacks; None if it is complete.
+
+        Zero means that it lacks only an example of the other label.
+        """
+        return None if self.warm_up is None else max(0, self._n_warm_up - len(self.warm_up))
 
     def margins(self, X: Array) -> Array:
-        return self.hypothesis.margins(X, self.hypothesis.given(X))
+        return self.hypothesis.margins(X, self.hypothesis.prior_scores(X))
 
     def learn(self, X: Array, slots: Slots, signs: Array, weights: Array) -> None:
         require_column(self._rules.kernel, self._n_features, self.n_examples, len(X))
-        # On a copy: a prior model may fail, and an invalid kernel is noticed when it is factorised.
-        twin = copy.copy(self)
-        n_warm_up = twin._open(X, slots, signs, weights)
-        twin._go_on(X[n_warm_up:], slots[n_warm_up:], signs, weights[n_warm_up:])
-        self.__dict__.update(twin.__dict__)
+        # On a copy: a prior model or the factorisation of a kernel matrix may fail.
+        changed = copy.copy(self)
+        n_warm_up = changed._learn_warm_up(X, slots, signs, weights)
+        changed._learn_online(X[n_warm_up:], slots[n_warm_up:], signs, weights[n_warm_up:])
+        self.__dict__.update(changed.__dict__)
 
     def learn_one(self, x: Array, slot: int, signs: Array) -> None:
-        if self.kept is not None or self._rules.kernel.name == "precomputed":
+        if self.warm_up is not None or self._rules.kernel.name == "precomputed":
             self.learn(x[None], np.array([slot], dtype=np.intp), signs, np.ones(1))
             return
-        given = self.hypothesis.given(x[None])[0]
-        self._count(self.hypothesis.learn(x, given, signs[slot], 1.0), signs[slot])
+        prior_scores = self.hypothesis.prior_scores(x[None])[0]
+        self._count(self.hypothesis.learn(x, prior_scores, signs[slot], 1.0), signs[slot])
 
     def state(self) -> State:
-        arrays = self.hypothesis.state() if self.kept is None else self.kept.state()
+        arrays = self.hypothesis.state() if self.warm_up is None else self.warm_up.state()
         return arrays, {
             "gamma": self.kernel.gamma,
             "mistakes": self.mistakes,
             "n_examples": self.n_examples,
-            "opening": self.kept is not None,
+            "opening": self.warm_up is not None,
         }
 
     def restore(self, arrays: dict[str, AnyArray], notes: dict[str, Any], signs: Array) -> None:
@@ -164,20 +167,20 @@ class LearnedOnline:
         if notes["opening"]:
             self._fit_warm_up(KeptExamples.from_state(arrays, self._n_features, len(signs)), signs)
             return
-        self.kept = None
+        self.warm_up = None
         self.kernel = Kernel.checked(self._rules.kernel.name, notes["gamma"])
-        self.hypothesis = self._begun_with(self._source.restored(self.kernel, arrays))
+        self.hypothesis = self._new_hypothesis(self._source.restored(self.kernel, arrays))
         self.hypothesis.restore(arrays)
 
-    def _open(self, X: Array, slots: Slots, signs: Array, weights: Array) -> int:
+    def _learn_warm_up(self, X: Array, slots: Slots, signs: Array, weights: Array) -> int:
         """Add rows to the warm-up until it is complete; returns how many it took."""
-        room = max(self._length, GAMMA_EXAMPLES)
+        room = max(self._n_warm_up, GAMMA_EXAMPLES)
         for row in range(len(X)):
-            if self.kept is None:
+            if self.warm_up is None:
                 return row
             part, lacked = slice(row, row + 1), self.missing
-            margin = float(self.margins(X[part])[0]) if len(self.kept) else 0.0
-            kept = self.kept.followed_by(X[part], slots[part], weights[part])
+            margin = float(self.margins(X[part])[0]) if len(self.warm_up) else 0.0
+            kept = self.warm_up.followed_by(X[part], slots[part], weights[part])
             if len(kept) > room and self._rules.kernel.name != "precomputed":
                 kept = kept.only(slice(-room, None))
             self._fit_warm_up(kept, signs)
@@ -190,33 +193,33 @@ class LearnedOnline:
         """Fit the hypothesis to the warm-up, and drop its examples when it is complete."""
         self.kernel = self._rules.kernel.for_examples(kept.X)
         y = signs[kept.slots]
-        self.hypothesis = self._begun_with(self._source.learned(self.kernel, kept, y))
-        self.hypothesis.learn_warm_up(kept, y, is_known=self._source.n_first > 0)
-        self.kept = None if self._is_complete(kept) else kept
+        self.hypothesis = self._new_hypothesis(self._source.learned(self.kernel, kept, y))
+        self.hypothesis.learn_warm_up(kept, y, is_learned=self._source.n_first > 0)
+        self.warm_up = None if self._is_complete(kept) else kept
         self._first_sign = signs[0] if len(signs) else 1.0
 
-    def _begun_with(self, known: Known) -> Hypothesis:
+    def _new_hypothesis(self, prior: PriorKnowledge) -> Hypothesis:
         # Imported lazily: only learning needs numba.
         from everlearn.transfer.steps import Steps
 
         steps = Steps(self._n_features, self.kernel, self._rules, self._first_weights)
-        return self._make(known, steps)
+        return self._hypothesis_from(prior, steps)
 
     def _is_complete(self, kept: KeptExamples) -> bool:
         one_sided = self._both_labels and len(np.unique(kept.slots)) < 2
-        return len(kept) >= self._length and not one_sided
+        return len(kept) >= self._n_warm_up and not one_sided
 
-    def _go_on(self, X: Array, slots: Slots, signs: Array, weights: Array) -> None:
+    def _learn_online(self, X: Array, slots: Slots, signs: Array, weights: Array) -> None:
         if not len(X):
             return
-        given = self.hypothesis.given(X)
+        prior_scores = self.hypothesis.prior_scores(X)
         if self.n_examples and signs[0] != self._first_sign:
-            # A single label was taken as +1, and the second label shows that it is −1. Only without
-            # prior knowledge: otherwise the warm-up waits until both labels are seen.
+            # The only label so far was taken as +1, but now that the second one is known it is −1.
+            # With prior knowledge the warm-up waits for both labels, so this cannot happen.
             self.hypothesis.steps.flip()
         self._first_sign = signs[0]
         for row, sign in enumerate(signs[slots]):
-            self._count(self.hypothesis.learn(X[row], given[row], sign, weights[row]), sign)
+            self._count(self.hypothesis.learn(X[row], prior_scores[row], sign, weights[row]), sign)
 
     def _count(self, margin: float, sign: float) -> None:
         self.n_examples += 1

@@ -9,7 +9,12 @@ f_t is Passive-Aggressive. With Π(v) = max(0, min(1, (v + 1) / 2)):
 
 σ_1 = τ_1 = ½. ``sources`` determines h: the mean of the prior models (OTL), each of them with its
 own weight (M-OTL), or the Multi-KT hypothesis of the first n examples, which f also learns
-(TR-OTL). The cost per example is one Passive-Aggressive step and k questions to prior models.
+(TR-OTL). ``weights_`` is (σ, τ), and ``online`` configures f. The weight s of an example, which the
+paper does not have, multiplies the exponent in Eq. 7, as s copies would.
+
+An example costs one Passive-Aggressive step and one score by each of k prior models. Memory is that
+of f and of the last 1,000 values of the weights. The result depends on the order of the examples,
+so it is neither mergeable nor forgettable.
 """
 
 from functools import partial
@@ -24,8 +29,8 @@ from everlearn.statistics.labels import Label
 from everlearn.statistics.validated import validated_array
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.kernel import KernelFunction, KernelWord
-from everlearn.transfer.multi_kt import MultiKTRules, check_warm_up
-from everlearn.transfer.online import Hypothesis, Known, LearnedOnline
+from everlearn.transfer.multi_kt import MultiKTSource, check_warm_up
+from everlearn.transfer.online import Hypothesis, LearnedOnline, PriorKnowledge
 from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
 from everlearn.transfer.prior_models import PriorModels
 from everlearn.transfer.prior_weights import Penalty
@@ -34,7 +39,7 @@ from everlearn.validation import require_one_of
 if TYPE_CHECKING:
     from everlearn.transfer.steps import Steps
 
-# Number of weights remembered, for a plot.
+# Length of the history of weights, which is for plots.
 HISTORY = 1000
 Sources = Literal["mean", "each", "multi_kt"]
 
@@ -151,7 +156,7 @@ class OnlineTransfer(BinaryClassifier):
         self._require_fitted()
         if self.sources != "multi_kt":
             raise AttributeError("prior models have a β only with sources='multi_kt'")
-        beta: Array = self._core.hypothesis.known.found.beta
+        beta: Array = self._core.hypothesis.prior.coefficients.beta
         return beta
 
     def online_part(self) -> PassiveAggressive:
@@ -170,9 +175,9 @@ class OnlineTransfer(BinaryClassifier):
         models = PriorModels(self.prior_models, n_features, intercepts=self.prior_intercepts)
         rules = self.online_part().step_rules()
         if self.sources == "multi_kt":
-            w_1 = MultiKTRules(models, self.batch_C, self.penalty, self.ridge, self.n_first)
-            one = partial(Mixture, n_sources=1)
-            return LearnedOnline(n_features, rules, w_1, one, both_labels=True)
+            source = MultiKTSource(models, self.batch_C, self.penalty, self.ridge, self.n_first)
+            mixture = partial(Mixture, n_sources=1)
+            return LearnedOnline(n_features, rules, source, mixture, both_labels=True)
         mean = self.sources == "mean" and len(models) > 0
         mixture = partial(Mixture, n_sources=1 if mean else len(models), mean=mean)
         both_labels = self.positive is None and len(models) > 0
@@ -182,39 +187,41 @@ class OnlineTransfer(BinaryClassifier):
 class Mixture(Hypothesis):
     """f(x) = 2 (Σ_j σ_j Π(h_j(x)) + τ Π(own steps)) − 1 (Eq. 6)."""
 
-    def __init__(self, known: Known, steps: "Steps", *, n_sources: int, mean: bool = False) -> None:
-        super().__init__(known, steps)
+    def __init__(
+        self, prior: PriorKnowledge, steps: "Steps", *, n_sources: int, mean: bool = False
+    ) -> None:
+        super().__init__(prior, steps)
         self.mean = mean
         k = n_sources
-        # If there is nothing to mix with, τ is 1.
+        # Without sources τ is 1.
         first = np.array([0.5 / k] * k + [0.5]) if k else np.ones(1)
         self._history = np.zeros((HISTORY, len(first)))
         self._n_weights = 0
-        self._weigh(first)
+        self._set_weights(first)
 
-    def given(self, X: Array) -> Array:
-        scores = self.known.scores(X)
+    def prior_scores(self, X: Array) -> Array:
+        scores = self.prior.scores(X)
         return scores.mean(axis=1, keepdims=True) if self.mean else scores
 
-    def learn(self, x: Array, given: Array, sign: float, weight: float) -> float:
+    def learn(self, x: Array, prior_scores: Array, sign: float, weight: float) -> float:
         own = self.steps.learn(x, self.steps.constant, sign, 0.0, weight)
-        answers = _normalised(np.append(given, own))
+        answers = _normalised(np.append(prior_scores, own))
         weights = self.weights
         # Eq. 7-8, with Π(y) = (y + 1) / 2.
         kept = weights * np.exp(-0.5 * weight * (answers - 0.5 * (sign + 1.0)) ** 2)
-        self._weigh(kept / kept.sum())
+        self._set_weights(kept / kept.sum())
         return 2.0 * float(weights @ answers) - 1.0
 
-    def margins(self, X: Array, given: Array) -> Array:
-        answers = _normalised(np.column_stack([given, self.steps.values(X)]))
+    def margins(self, X: Array, prior_scores: Array) -> Array:
+        answers = _normalised(np.column_stack([prior_scores, self.steps.values(X)]))
         margins: Array = 2.0 * (answers @ self.weights) - 1.0
         return margins
 
-    def learn_warm_up(self, warm_up: KeptExamples, signs: Array, *, is_known: bool) -> None:
-        if not is_known:
-            super().learn_warm_up(warm_up, signs, is_known=False)
+    def learn_warm_up(self, warm_up: KeptExamples, signs: Array, *, is_learned: bool) -> None:
+        if not is_learned:
+            super().learn_warm_up(warm_up, signs, is_learned=False)
             return
-        # TR-OTL: the online learner also learns what Multi-KT learned; weights are not updated yet.
+        # TR-OTL: f also learns the examples of Multi-KT, without updating the weights σ and τ.
         for x, sign, weight in zip(warm_up.X, signs, warm_up.weights, strict=True):
             self.steps.learn(x, self.steps.constant, sign, 0.0, weight)
 
@@ -225,14 +232,14 @@ class Mixture(Hypothesis):
         super().restore(arrays)
         self._n_weights = 0
         for weights in validated_array(arrays, "weight_history", None, len(self.weights)):
-            self._weigh(weights)
+            self._set_weights(weights)
 
     def history(self) -> Array:
         """The weights over time, oldest first."""
         rows = np.arange(max(0, self._n_weights - HISTORY), self._n_weights)
         return self._history[rows % HISTORY]
 
-    def _weigh(self, weights: Array) -> None:
+    def _set_weights(self, weights: Array) -> None:
         self.weights = weights
         self._history[self._n_weights % HISTORY] = weights
         self._n_weights += 1

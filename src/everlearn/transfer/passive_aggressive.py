@@ -5,11 +5,14 @@ Crammer et al. (2006); Tommasi et al. (2012), Sec. 2.1. After each example (x, y
     w ← argmin_w' ½ ‖w' − w‖² + C ξ   with   max(0, 1 − y w'·x) ≤ ξ, ξ ≥ 0              (Eq. 2)
     w ← w + γ y x,   γ = min(C, ℓ / ‖x‖²),   ℓ = max(0, 1 − y w·x)                       (Eq. 3)
 
-This is PA-I; PA has no bound on γ, PA-II has γ = ℓ / (‖x‖² + 1/2C). w may begin anywhere: ``start``
-is the hypothesis w_1. One example costs O(d) with the linear kernel and O(S d) with the rbf kernel,
-where S is the number of support vectors, at most ``budget``. The result depends on the order of the
-examples, so two learners cannot be merged and nothing can be forgotten exactly. The steps are in
-``steps``.
+This is PA-I; PA has no bound on γ, PA-II has γ = ℓ / (‖x‖² + 1/2C). The initial hypothesis w_1 is
+``start``. The steps are in ``steps.py``: :func:`~everlearn.transfer.steps.step_size` is γ, and
+:func:`~everlearn.transfer.steps.linear_step` is Eq. 3.
+
+One example costs O(d) with the linear kernel and O(S d) with kernels that keep S support vectors, S
+at most ``budget``; memory is as much. The result depends on the order of the examples, so two
+learners cannot be merged and nothing can be forgotten exactly. Beyond the paper there are weights
+of examples, an intercept (a feature that is always 1) and the budget.
 """
 
 from typing import Any, Literal, get_args
@@ -51,7 +54,8 @@ class PassiveAggressive(BinaryClassifier):
         wait (at most ten are stored) until the second label is seen.
     fit_intercept : bool, optional
         Learn a bias, as the weight of an additional feature that is always 1. By default only with
-        the linear kernel: an rbf kernel does not need it, and a run of one label would push it far.
+        the linear kernel: an rbf kernel does not need it, and many examples of one label in a row
+        would make it large.
     budget : int, optional
         Maximum number of support vectors; unlimited by default.
     drop : {"oldest", "smallest"}, default="oldest"
@@ -123,7 +127,7 @@ class PassiveAggressive(BinaryClassifier):
     @property
     def promises(self) -> frozenset[Promise]:
         loop = frozenset({Promise.BATCH_IS_LOOP})
-        # Such a kernel without a budget stores every example that caused an update.
+        # Such a kernel stores every example that caused an update, unless there is a budget.
         keeps = Kernel(self.kernel).keeps_examples
         return loop if keeps and self.budget is None else loop | BOUNDED
 

@@ -1,4 +1,4 @@
-"""Prior models: anything that scores examples, positive for what it has learned.
+"""Prior models: anything that scores examples, above zero for what it has learned.
 
 A prior model is one of
 
@@ -31,28 +31,28 @@ def check_prior_models(models: Any) -> None:
         if _linear_form(model) is None and _scorer(model) is None:
             raise InvalidPrior(
                 f"prior {index} is a {type(model).__name__}; a prior model must be a weight "
-                "vector, a "
-                "pair of a vector and a bias, a fitted estimator with a decision function, or a "
-                "function"
+                "vector, a pair of a vector and a bias, a fitted estimator with a decision "
+                "function, or a function"
             )
 
 
 class PriorModels:
-    """Models for one number of features; weight vectors are evaluated together, in one product."""
+    """The prior models of one learner; weight vectors are evaluated together, in one product."""
 
-    n_first = 0  # they are given, not learned from the first examples
+    # Given, not learned from the first examples (see ``online.Source``).
+    n_first = 0
 
     def __init__(self, models: Sequence[Any], n_features: int, *, intercepts: bool = True) -> None:
         self.n_features = n_features
         self._intercepts = intercepts
-        self._asked: list[tuple[int, Any]] = []
+        self._others: list[tuple[int, Any]] = []
         self._linear: list[int] = []
         self._W = np.zeros((len(models), n_features))
         self._b = np.zeros(len(models))
         for index, model in enumerate(models):
             form = _linear_form(model)
             if form is None:
-                self._asked.append((index, model))
+                self._others.append((index, model))
                 continue
             _require_width(index, len(form[0]), n_features)
             self._linear.append(index)
@@ -77,7 +77,7 @@ class PriorModels:
             return columns
         if self._linear:
             columns[:, self._linear] = X @ self._W[self._linear].T + self._b[self._linear]
-        for index, model in self._asked:
+        for index, model in self._others:
             columns[:, index] = self._answers(index, model, X)
         finite = np.isfinite(columns).all(axis=0)
         if not finite.all():

@@ -4,9 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.compiled import Array, compiled
-from everlearn.transfer.steps import RULES, step_size
-
-__all__ = ["RULES", "move_average", "replay", "rival_step"]
+from everlearn.transfer.steps import step_size
 
 IntArray = NDArray[np.int64]
 
@@ -71,16 +69,16 @@ def replay(
     Position p of the cycle is exemplar p // K of class p mod K; empty positions are skipped.
     """
     n_classes = W.shape[0]
-    places = n_classes * exemplars.shape[1]
+    n_positions = n_classes * exemplars.shape[1]
     stored = 0
     for k in range(n_classes):
         stored += counts[k]
     for _ in range(min(rounds, stored)):
-        cursor %= places
+        cursor %= n_positions
         while cursor // n_classes >= counts[cursor % n_classes]:
-            cursor = (cursor + 1) % places
-        place, k = cursor // n_classes, cursor % n_classes
-        rival_step(W, b, exemplars[k, place], k, constant, C * weights[k, place], rule)
+            cursor = (cursor + 1) % n_positions
+        index, k = cursor // n_classes, cursor % n_classes
+        rival_step(W, b, exemplars[k, index], k, constant, C * weights[k, index], rule)
         cursor += 1
     return cursor
 

@@ -1,9 +1,8 @@
 """Learners whose whole state is the examples they keep.
 
-A least squares SVM is a formula over all its examples. It can be taught at any time, and what it
-computes is solved again at the next question; so a batch equals its rows one by one in any
-order, and forgetting and merging are exact. Its memory grows with its examples, therefore
-``max_examples`` bounds it; online learners have no such bound.
+A least squares SVM is a function of all its examples. Learning only stores examples, and the
+system is solved at the next question; so a batch equals its rows one by one in any order, and
+forgetting and merging are exact. Memory grows with the examples, at most ``max_examples``.
 """
 
 from collections.abc import Callable
@@ -44,8 +43,8 @@ Solve = Callable[[Kernel, KeptExamples, Array], S]
 class SolvedFromExamples(Generic[S]):
     """The core of a learner that is a function of its stored examples.
 
-    ``solve`` computes the solution from the kernel, the examples and their signs; ``ask`` is called
-    with new rows before they are stored, and raises to refuse them.
+    ``solve`` computes the solution from the kernel, the examples and their signs; ``check`` is
+    called with new rows before they are stored, and raises to refuse them.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class SolvedFromExamples(Generic[S]):
         *,
         C: float,
         max_examples: int,
-        ask: Callable[[Array], object] = len,
+        check: Callable[[Array], object] = len,
     ) -> None:
         self.examples = KeptExamples.none(n_features)
         self._signs = np.empty(0)
@@ -64,7 +63,7 @@ class SolvedFromExamples(Generic[S]):
         self._solve = solve
         self._C = C
         self._max_examples = max_examples
-        self._ask = ask
+        self._check = check
         self._solved: tuple[Kernel, S] | None = None
 
     @property
@@ -73,11 +72,11 @@ class SolvedFromExamples(Generic[S]):
 
     @property
     def kernel(self) -> Kernel:
-        return self._worked_out()[0]
+        return self._kernel_and_solution()[0]
 
     @property
     def solution(self) -> S:
-        return self._worked_out()[1]
+        return self._kernel_and_solution()[1]
 
     def margins(self, X: Array) -> Array:
         return self.solution.margins(X)
@@ -90,7 +89,7 @@ class SolvedFromExamples(Generic[S]):
                 f"exceed max_examples={self._max_examples}; increase it, or use TROL or "
                 "PassiveAggressive, which store none"
             )
-        self._ask(X)
+        self._check(X)
         examples = self.examples.followed_by(X, slots, weights)
         if self._kernel.name == "precomputed":
             _require_definite(self._kernel.between(examples.X, examples.X), self._C)
@@ -101,13 +100,13 @@ class SolvedFromExamples(Generic[S]):
 
     def forget(self, X: Array, slots: Slots, weights: Array | None) -> list[int]:
         """Remove examples; returns the slots without examples left."""
-        self._require_own_kernel()
+        self._require_computed_kernel()
         weights = np.ones(len(X)) if weights is None else weights
         self._replace(self.examples.without(X, slots, weights), self._signs)
         return sorted(set(slots.tolist()) - set(self.examples.slots.tolist()))
 
     def forget_class(self, slot: int) -> None:
-        self._require_own_kernel()
+        self._require_computed_kernel()
         self._replace(self.examples.only(self.examples.slots != slot), self._signs)
 
     def merge(self, other: "SolvedFromExamples[S]", slots: Slots, signs: Array) -> None:
@@ -126,14 +125,14 @@ class SolvedFromExamples(Generic[S]):
     def _replace(self, examples: KeptExamples, signs: Array) -> None:
         self.examples, self._signs, self._solved = examples, signs, None
 
-    def _worked_out(self) -> tuple[Kernel, S]:
+    def _kernel_and_solution(self) -> tuple[Kernel, S]:
         if self._solved is None:
             kept = self.examples
             kernel = self._kernel.for_examples(kept.X, kept.weights)
             self._solved = kernel, self._solve(kernel, kept, self._signs[kept.slots])
         return self._solved
 
-    def _require_own_kernel(self) -> None:
+    def _require_computed_kernel(self) -> None:
         if self._kernel.name == "precomputed":
             raise NotForgettable(
                 "columns of a precomputed kernel are numbered by arrival and cannot be removed; "

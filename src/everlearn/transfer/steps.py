@@ -3,8 +3,8 @@
     f(x, e) = Σ_i c_i k(x_i, x) + u·e
 
 e are a few extra features beside x: a constant (the intercept), and in TROL+ the scores of prior
-models. They enter the inner product as plain numbers, so that K(x, e; x', e') = k(x, x') + e·e'.
-The representation of the sum over examples depends on the kernel, see ``kernel_sums``.
+models. Their kernel is linear: K(x, e; x', e') = k(x, x') + e·e'. How the sum over examples is
+stored depends on the kernel, see ``kernel_sums``.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def step_size(loss: float, norm: float, C: float, rule: int) -> float:
 
     PA (rule 0)  γ = ℓ / ‖x‖²,   PA-I (1)  γ = min(C, ℓ / ‖x‖²),   PA-II (2)  γ = ℓ / (‖x‖² + 1/2C)
 
-    Zero without a loss, or without a direction.
+    Zero if the loss or x is zero.
     """
     if not loss > 0.0 or not norm > 0.0:
         return 0.0
@@ -72,7 +72,7 @@ class Steps:
         self, n_features: int, kernel: Kernel, rules: StepRules, first_weights: Sequence[float]
     ) -> None:
         self.total = empty_sum(n_features, kernel, rules.budget, rules.drop)
-        # Index of the extra feature that carries the intercept, or none.
+        # The extra feature of the intercept, always 1; empty without an intercept.
         self.constant = np.ones(int(rules.fit_intercept))
         self._u = np.concatenate([np.zeros(len(self.constant)), first_weights])
         self._C = rules.C
@@ -92,7 +92,9 @@ class Steps:
         return values + (self.intercept if extras is None else extras @ self._u)
 
     def learn(self, x: Array, extra: Array, sign: float, offset: float, weight: float) -> float:
-        """Learn one example, its extra features with the constant first; returns f(x) + offset.
+        """Learn one example; returns f(x, e) + offset as it was before.
+
+        ``extra`` is e, with the constant feature first.
 
         ``weight`` multiplies the loss ξ in Eq. 2, so an integer counts as that many copies of the
         example in a row.
@@ -109,13 +111,13 @@ class Steps:
         self._u += change * extra
         return score
 
-    def pass_over(self, n_examples: int) -> None:
-        """Skip the first examples: their columns, if any, belong to another part."""
+    def skip(self, n_examples: int) -> None:
+        """Skip the columns of the first examples, which the prior knowledge was learned from."""
         if isinstance(self.total, ColumnSum):
             self.total.n_taught = n_examples
 
     def flip(self) -> None:
-        """Turn f into −f: swaps the signs of the two labels."""
+        """Replace f by −f, for when the signs of the two labels are swapped."""
         self.total.coefficients = -self.total.coefficients
         self._u = -self._u
 

@@ -3,21 +3,22 @@
 An extension of Tommasi et al. (2012), whose learners have two labels. One linear detector per
 class, f_k(x) = w_k·x + b_k; the largest score wins. An example (x, k) is learned in three steps:
 
-1. While class k has few examples (``warm_up``), its detector is the Multi-KT hypothesis (Eq. 4-5)
-   of its exemplars, and of the mean of its other examples, against the means of the nearest other
-   classes, with their detectors as prior models.
+1. While class k has at most ``warm_up`` examples, its detector is the Multi-KT hypothesis (Eq. 4-5)
+   that separates its exemplars and its mean from the means of the nearest other classes, with the
+   detectors of those classes as prior models.
 2. Passive-Aggressive, true class against best rival (Crammer et al. 2006, Sec. 8):
    ℓ = max(0, 1 − f_k(x) + f_r(x)),  γ = min(C / ‖x‖², ℓ / 2(‖x‖² + c)),
    w_k += γ x,  w_r −= γ x,  b_k += γ c,  b_r −= γ c.
-3. The same step for some stored exemplars, a few of each class, in turn, which prevents old classes
-   from being forgotten when a stream shows one class after the other.
+3. Step 2 for the next ``replay`` stored exemplars, which prevents old classes from being forgotten
+   when a stream shows one class after the other.
 
-Answers use a running average of the detectors, which is more stable than the latest ones.
+Answers use a running average of the detectors, which is more stable than their latest values.
 
 c is the mean of ‖x‖² over all examples, so that the constant feature is as long as an example and
-scaling all features changes no answer. One example costs O(r d K + n³) for r replayed exemplars and
-n rivals; memory is (m + 3) K d numbers for m exemplars per class. The result depends on the order
-of the stream, so it is neither mergeable nor forgettable.
+scaling all features changes no answer. One example costs O(r d K) for r replayed exemplars and K
+classes, and in the warm-up of its class O(n³ + n² d) for n rivals; memory is (m + 3) K d numbers
+for m exemplars per class. The result depends on the order of the stream, so it is neither mergeable
+nor forgettable. ``Detectors`` has the state; the steps are compiled in ``rival_steps``.
 """
 
 from typing import Any, ClassVar
@@ -75,7 +76,7 @@ class TransferClassifier(StreamingClassifier):
 
     See Also
     --------
-    NearestClassMean : Exact, and as good if classes are round.
+    NearestClassMean : Exact, and as accurate if all classes have the same spherical covariance.
     TROL : For two labels, with any prior models and kernels.
 
     Notes
@@ -148,7 +149,7 @@ class TransferClassifier(StreamingClassifier):
                 f"base must be a TROL or a PassiveAggressive, not a {type(base).__name__}"
             )
         base._check_parameters()
-        if self._steps().kernel != "linear" or _knows_something(base):
+        if self._steps().kernel != "linear" or _has_prior_knowledge(base):
             raise InvalidParameter(
                 "base must have a linear kernel and no prior_models or start: detectors are "
                 "linear, and a new one starts from the other detectors"
@@ -165,7 +166,7 @@ class TransferClassifier(StreamingClassifier):
         return TROL() if self.base is None else self.base
 
     def _steps(self) -> PassiveAggressive:
-        """The step rule of detectors after their start."""
+        """Has the step rule of steps 2 and 3."""
         base = self._base()
         return base.online_part() if isinstance(base, TROL) else base
 
@@ -180,39 +181,39 @@ class TransferClassifier(StreamingClassifier):
         self._teach(x, slot, 1.0)
 
     def _teach(self, x: Array, slot: int, weight: float) -> None:
-        base, steps, known = self._base(), self._steps(), self._detectors
-        known.remember(x, slot, weight)
-        if isinstance(base, TROL) and known.counts[slot] <= parameter(self, "warm_up"):
-            self._start_detector(base, slot)
-        known.learn(x, slot, steps.C * weight, steps.variant)
-        known.rehearse(self.replay, steps.C, steps.variant)
-        known.update_averages(self.average_over)
+        base, steps, detectors = self._base(), self._steps(), self._detectors
+        detectors.remember(x, slot, weight)
+        if isinstance(base, TROL) and detectors.counts[slot] <= parameter(self, "warm_up"):
+            self._fit_detector(base, slot)
+        detectors.learn(x, slot, steps.C * weight, steps.variant)
+        detectors.replay(self.replay, steps.C, steps.variant)
+        detectors.update_averages(self.average_over)
 
-    def _start_detector(self, base: TROL, slot: int) -> None:
-        """Multi-KT of this class's examples against the means of others, from their detectors."""
-        known = self._detectors
-        rivals = known.nearest(slot, self.max_rivals)
+    def _fit_detector(self, base: TROL, slot: int) -> None:
+        """Fit the detector of a class by Multi-KT (step 1 of the module's docstring)."""
+        detectors = self._detectors
+        rivals = detectors.nearest(slot, self.max_rivals)
         if not len(rivals):
             return
-        examples, weights = known.summary_of(slot)
-        P = np.concatenate([examples, known.means[rivals]])
+        examples, weights = detectors.class_summary(slot)
+        P = np.concatenate([examples, detectors.means[rivals]])
         signs = np.concatenate([np.ones(len(examples)), -np.ones(len(rivals))])
         K = P @ P.T
-        size = float(K.diagonal().mean())
-        if not size > 0.0:
+        mean_square = float(K.diagonal().mean())
+        if not mean_square > 0.0:
             return
-        W, b = known.W[rivals], known.b[rivals]
+        W, b = detectors.W[rivals], detectors.b[rivals]
         solution = multi_kt(
             K,
             signs,
             np.concatenate([weights, np.ones(len(rivals))]),
             P @ W.T + b,
-            C=base.batch_C / size,
+            C=base.batch_C / mean_square,
             penalty=base.penalty,
             ridge=base.ridge,
         )
         w = P.T @ solution.alpha + W.T @ solution.beta
-        known.start(slot, w, solution.bias + float(b @ solution.beta))
+        detectors.restart(slot, w, solution.bias + float(b @ solution.beta))
 
     def _scores(self, X: Array) -> Array:
         W, b = self._detectors.average
@@ -228,5 +229,5 @@ class TransferClassifier(StreamingClassifier):
             raise ValueError("the numbers of detectors and labels differ")
 
 
-def _knows_something(base: TROL | PassiveAggressive) -> bool:
+def _has_prior_knowledge(base: TROL | PassiveAggressive) -> bool:
     return len(base.prior_models) > 0 if isinstance(base, TROL) else base.start is not None

@@ -10,10 +10,15 @@ near the best hypothesis u makes the bound on mistakes small:
 
     M ≤ 2 max(1, 1/C) (½ ‖u − w_1‖² + C Σ ℓ(u·x_t, y_t))                                 (Eq. 10)
 
-The warm-up costs O(n³ + k n²) once; then an example costs a Passive-Aggressive step, n kernel
-values and k questions to prior models. Not mergeable, not forgettable.
+n is ``n_first``, the warm-up has the constant C of Eq. 4 ``batch_C``, and the steps have the C of
+Eq. 2 in ``online``.
 
-The bias b of Multi-KT is part of w_1 here; the paper's Eq. 12 omits it.
+The warm-up costs O(n³ + k n²) once; then an example costs a Passive-Aggressive step, n kernel
+values and one score by each of k prior models. Memory is that of the n first examples and of
+Passive-Aggressive. The result depends on the order of the examples: neither mergeable nor
+forgettable.
+
+The bias b of Multi-KT (Eq. 5) is part of w_1 here; the paper's formula of w_1 omits it.
 """
 
 from typing import Any
@@ -23,7 +28,7 @@ from everlearn.base import Promise
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.kernel import KernelFunction, KernelWord
-from everlearn.transfer.multi_kt import MultiKTRules, check_warm_up
+from everlearn.transfer.multi_kt import MultiKTSource, check_warm_up
 from everlearn.transfer.online import LearnedOnline, WarmStarted
 from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
 from everlearn.transfer.prior_models import PriorModels
@@ -121,7 +126,7 @@ class TROL(BinaryClassifier):
     @property
     def beta_(self) -> Array:
         self._require_fitted()
-        beta: Array = self._core.hypothesis.known.found.beta
+        beta: Array = self._core.hypothesis.prior.coefficients.beta
         return beta
 
     def online_part(self) -> PassiveAggressive:
@@ -137,6 +142,6 @@ class TROL(BinaryClassifier):
 
     def _new_core(self, n_features: int) -> LearnedOnline:
         models = PriorModels(self.prior_models, n_features)
-        w_1 = MultiKTRules(models, self.batch_C, self.penalty, self.ridge, self.n_first)
+        source = MultiKTSource(models, self.batch_C, self.penalty, self.ridge, self.n_first)
         rules = self.online_part().step_rules()
-        return LearnedOnline(n_features, rules, w_1, WarmStarted, both_labels=True)
+        return LearnedOnline(n_features, rules, source, WarmStarted, both_labels=True)

@@ -7,11 +7,16 @@ Tommasi et al. (2012), Sec. 2.4.1. With w_1 the Multi-KT hypothesis of the first
     w'_t·x'_t = v_t + Σ_{i<t} γ_i y_i (k(x_i, x_t) + v_i v_t)                             (Eq. 12)
     x'_t = (x_t, v_{1,t}, …, v_{k,t}),  v_{j,t} = max(−1, min(1, ŵ_j·x_t))                (Eq. 13)
 
-Eq. 12 in print lacks its first term, which comes from w'_1; and ‖x'‖² = k(x, x) + v². With one
-feature per prior model (``sources="each"``, "TROL+ (priors)") there is no warm-up, and the paper
-does not specify the initial weights: here f begins as the mean of the models. By default each
-feature is divided by √k, so that together they weigh no more than one, and has the initial weight
-1/√k; ``scale_sources=False`` uses the features as printed, with the initial weight 1/k.
+k(x_i, x_t) is the kernel, x_i·x_t in the paper; in Eq. 11 ‖x'‖² = k(x, x) + v². w' is split: its
+part for x is a kernel sum, its last elements are ``source_weights_``. Cost, memory and C are those
+of TROL, plus k numbers; the result depends on the order of the examples, so it is neither mergeable
+nor forgettable.
+
+Eq. 12 in print lacks its first term, v_t, which comes from w'_1. With one feature per prior model
+(``sources="each"``, "TROL+ (priors)" in the paper) there is no warm-up, and the paper does not
+specify the initial weights: here f begins as the mean of the features. By default each feature is
+divided by √k, so that the norm of all k is at most one, and has the initial weight 1/√k;
+``scale_sources=False`` uses the features as printed, with the initial weight 1/k.
 """
 
 from functools import partial
@@ -24,8 +29,8 @@ from everlearn.base import Promise
 from everlearn.statistics.labels import Label
 from everlearn.transfer.binary import BinaryClassifier
 from everlearn.transfer.kernel import KernelFunction, KernelWord
-from everlearn.transfer.multi_kt import MultiKTRules, check_warm_up
-from everlearn.transfer.online import Hypothesis, Known, LearnedOnline
+from everlearn.transfer.multi_kt import MultiKTSource, check_warm_up
+from everlearn.transfer.online import Hypothesis, LearnedOnline, PriorKnowledge
 from everlearn.transfer.passive_aggressive import PassiveAggressive, check_online
 from everlearn.transfer.prior_models import PriorModels
 from everlearn.transfer.prior_weights import Penalty
@@ -147,7 +152,7 @@ class TROLPlus(BinaryClassifier):
         self._require_fitted()
         if self.sources != "multi_kt":
             raise AttributeError("prior models have a β only with sources='multi_kt'")
-        beta: Array = self._core.hypothesis.known.found.beta
+        beta: Array = self._core.hypothesis.prior.coefficients.beta
         return beta
 
     def online_part(self) -> PassiveAggressive:
@@ -166,9 +171,9 @@ class TROLPlus(BinaryClassifier):
         models = PriorModels(self.prior_models, n_features, intercepts=self.prior_intercepts)
         rules = self.online_part().step_rules()
         if self.sources == "multi_kt":
-            w_1 = MultiKTRules(models, self.batch_C, self.penalty, self.ridge, self.n_first)
+            source = MultiKTSource(models, self.batch_C, self.penalty, self.ridge, self.n_first)
             return LearnedOnline(
-                n_features, rules, w_1, Augmented, both_labels=True, first_weights=[1.0]
+                n_features, rules, source, Augmented, both_labels=True, first_weights=[1.0]
             )
         k = max(len(models), 1)
         scale = 1.0 / float(np.sqrt(k)) if self.scale_sources else 1.0
@@ -183,19 +188,19 @@ class TROLPlus(BinaryClassifier):
 
 
 class Augmented(Hypothesis):
-    """f(x) = w'·x' with x' = (1, v, x): also learns a weight for the prior knowledge."""
+    """f(x) = w'·x' with x' = (1, v, x): the weights of the prior scores v are learned too."""
 
-    def __init__(self, known: Known, steps: "Steps", scale: float = 1.0) -> None:
-        super().__init__(known, steps)
+    def __init__(self, prior: PriorKnowledge, steps: "Steps", scale: float = 1.0) -> None:
+        super().__init__(prior, steps)
         self.scale = scale
 
-    def given(self, X: Array) -> Array:
+    def prior_scores(self, X: Array) -> Array:
         """The extra features (1, v_1, …, v_k) of each row (Eq. 11 and 13)."""
-        v = self.scale * np.clip(self.known.scores(X), -1.0, 1.0)
+        v = self.scale * np.clip(self.prior.scores(X), -1.0, 1.0)
         return np.hstack([np.tile(self.steps.constant, (len(X), 1)), v])
 
-    def learn(self, x: Array, given: Array, sign: float, weight: float) -> float:
-        return self.steps.learn(x, given, sign, 0.0, weight)
+    def learn(self, x: Array, prior_scores: Array, sign: float, weight: float) -> float:
+        return self.steps.learn(x, prior_scores, sign, 0.0, weight)
 
-    def margins(self, X: Array, given: Array) -> Array:
-        return self.steps.values(X, given)
+    def margins(self, X: Array, prior_scores: Array) -> Array:
+        return self.steps.values(X, prior_scores)

@@ -1,16 +1,19 @@
 """Consolidates a Memory: trains its network further on the taught pictures.
 
-A Memory is taught in one pass and answers at once; its network does not change. Consolidation
+A Memory learns in one pass over its pictures, and its network does not change. Consolidation
 trains the network on the pictures that are stored in the Memory or still at their source, embeds
-everything again, and trains the classifier on the new vectors. If a picture is missing nothing
+everything again, and trains the classifier on the new vectors. If a picture is missing, nothing
 changes, because its teaching would be lost.
 
-An interruption leaves nothing half-done:
+Every step can be interrupted:
 
     training        resumes from its checkpoint in the Memory's folder
     new network     is written under a new name before anything refers to it
-    new vectors     replace the old ones through the Memory's ``reembed``, in one step
-    old networks    are removed after that
+    new vectors     replace the old ones through the Memory's ``reembed``, in one transaction
+    old networks    are removed last
+
+The checkpoint and the networks are files in the Memory's folder, so a Memory in a database is not
+consolidated directly.
 """
 
 import hashlib
@@ -26,10 +29,19 @@ from everlearn.deep.consolidate import CONSOLIDATION, HELD_OUT, Consolidation, c
 from everlearn.deep.descent import Recipe
 from everlearn.deep.embedding import DeepEmbedder, load_embedder, save_embedder
 from everlearn.deep.trainer import Epoch
-from everlearn.errors import CannotRead, EverlearnError, NeverLearned, OtherNetwork, WrongEmbedder
-from everlearn.images.decode import opened_picture
+from everlearn.errors import (
+    CannotRead,
+    EverlearnError,
+    InvalidParameter,
+    NeverLearned,
+    OtherNetwork,
+    ReadOnlyMemory,
+    WrongEmbedder,
+)
+from everlearn.images.decode import open_picture
 from everlearn.images.embedders import centre_crop
 from everlearn.memory.memory import Memory
+from everlearn.memory.storage.rows import Teaching
 
 logger = logging.getLogger("everlearn")
 
@@ -49,7 +61,7 @@ def consolidate(
     Parameters
     ----------
     memory : Memory
-        Writable, with a :class:`~everlearn.deep.embedding.DeepEmbedder`.
+        In a folder, writable, with a :class:`~everlearn.deep.embedding.DeepEmbedder`.
     recipe : Recipe
     held_out : float, default=0.1
         Share of every name's pictures used to judge the consolidation.
@@ -58,6 +70,8 @@ def consolidate(
 
     Raises
     ------
+    InvalidParameter, ReadOnlyMemory
+        If the Memory is in a database, or open for asking only.
     WrongEmbedder
         If the Memory's embedder cannot be trained here.
     CannotRead
@@ -68,16 +82,18 @@ def consolidate(
     Returns
     -------
     Consolidation
-        From then on open the Memory with ``embedder_of(folder, memory.info()["embedder"])``.
+        If the network was ``taken``, open the Memory from then on with
+        ``embedder_of(folder, memory.info()["embedder"])``.
     """
+    folder = _writable_folder(memory)
     embedder = memory.embedder
     if not isinstance(embedder, DeepEmbedder):
         raise WrongEmbedder(
             f"{type(embedder).__name__} cannot be trained here; consolidation needs a network from "
             "everlearn.deep (train_base, load_embedder)"
         )
-    names, pixels = _kept(memory, embedder)
-    checkpoint = _checkpoint_of(memory.path, embedder.name)
+    names, pixels = _taught_pictures(memory, embedder)
+    checkpoint = _checkpoint_of(folder, embedder.name)
 
     def run() -> Consolidation:
         return consolidation(
@@ -99,9 +115,9 @@ def consolidate(
         checkpoint.unlink()
         result = run()
     if result.taken:
-        save_embedder(result.embedder, network_file(memory.path, result.embedder.name))
+        save_embedder(result.embedder, network_file(folder, result.embedder.name))
         memory.reembed(result.embedder)
-        _remove_networks(memory.path, keep=result.embedder.name)
+        _remove_networks(folder, keep=result.embedder.name)
     checkpoint.unlink(missing_ok=True)
     return result
 
@@ -116,7 +132,23 @@ def embedder_of(folder: Path, name: str, **settings: Any) -> DeepEmbedder:
     return load_embedder(network_file(Path(folder), name), **settings)
 
 
-def _kept(memory: Memory, embedder: DeepEmbedder) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+def _writable_folder(memory: Memory) -> Path:
+    """The folder of a Memory that can be changed."""
+    if not isinstance(memory.path, Path):
+        raise InvalidParameter(
+            f"{memory.path} is a database, and consolidation keeps its network as a file in the "
+            "Memory's folder; consolidate a copy (backup), then call reembed with the new network"
+        )
+    if memory.read_only:
+        raise ReadOnlyMemory(
+            f"{memory.path} was opened read-only; open it without read_only=True to consolidate it"
+        )
+    return memory.path
+
+
+def _taught_pictures(
+    memory: Memory, embedder: DeepEmbedder
+) -> tuple[NDArray[np.str_], NDArray[np.uint8]]:
     """Names and pictures of all teachings, in the order they were taught."""
     names: list[str] = []
     pixels: list[NDArray[np.uint8]] = []
@@ -128,14 +160,14 @@ def _kept(memory: Memory, embedder: DeepEmbedder) -> tuple[NDArray[Any], NDArray
     return np.array(names), np.stack(pixels)
 
 
-def _picture(memory: Memory, teaching: Any, embedder: DeepEmbedder) -> NDArray[np.uint8]:
+def _picture(memory: Memory, teaching: Teaching, embedder: DeepEmbedder) -> NDArray[np.uint8]:
     """The picture of a teaching, or the part of it given by its box."""
     reason = "it was not stored, and is no longer at its source"
     try:
         data = memory.image(teaching.id)
         if data is not None:
             at_least = embedder.at_least if teaching.box is None else None
-            picture = opened_picture(data, at_least=at_least)
+            picture = open_picture(data, at_least=at_least)
             if teaching.box is not None:
                 picture = picture.crop(teaching.box.pixels(*picture.size))
             return np.asarray(centre_crop(picture, embedder.size, embedder.crop))

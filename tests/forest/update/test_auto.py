@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from everlearn import NCMForest, SVMForest
-from everlearn.forest.grow import LEAF_PATIENCE, PATIENCE, PATIENCE_SPREAD
+from everlearn.forest.grow import LEAF_REGROW_FACTOR, REGROW_FACTOR, REGROW_SPREAD
 from tests.forest.forest_oracles import TreeView, require_centroids_are_means, require_consistent
 from tests.forest.test_update import splits_of, stream
 
 LEARNERS = (NCMForest, SVMForest)
-SOONEST, LATEST = PATIENCE ** (1 - PATIENCE_SPREAD), PATIENCE ** (1 + PATIENCE_SPREAD)
+SOONEST, LATEST = REGROW_FACTOR ** (1 - REGROW_SPREAD), REGROW_FACTOR ** (1 + REGROW_SPREAD)
 
 
 def auto(learner, **words):
@@ -27,7 +27,7 @@ def views(forest):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_a_fresh_node_may_grow_by_a_factor_within_the_stated_range(rng, learner):
+def test_the_limit_of_a_new_node_is_within_the_stated_range(rng, learner):
     X, y = stream(rng)
     factors = []
     for view in views(auto(learner).fit(X, y)):
@@ -36,13 +36,13 @@ def test_a_fresh_node_may_grow_by_a_factor_within_the_stated_range(rng, learner)
             if view.is_leaf(node):
                 slots = set(view.examples.slot[view.rows(node)].tolist())
                 never_tried = len(slots) == 1 or weight_below(view, node) <= 2 * 1.2
-                assert factor == pytest.approx(1.0 if never_tried else LEAF_PATIENCE, rel=1e-6)
+                assert factor == pytest.approx(1.0 if never_tried else LEAF_REGROW_FACTOR, rel=1e-6)
             else:
                 factors.append(factor)
     assert min(factors) >= SOONEST * (1 - 1e-6)
     assert max(factors) <= LATEST * (1 + 1e-6)
-    # Even on a logarithmic scale: the median factor is the middle one.
-    assert math.log(np.median(factors)) == pytest.approx(math.log(PATIENCE), abs=0.5)
+    # Uniform on a logarithmic scale, so the median is the middle of the range.
+    assert math.log(np.median(factors)) == pytest.approx(math.log(REGROW_FACTOR), abs=0.5)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -75,7 +75,7 @@ def test_only_outgrown_nodes_are_regrown(rng):
     before = [splits_of(view) for view in views(forest)]
     forest.partial_fit(X + 9.0, y + 16)
     assert [splits_of(view) for view in views(forest)] == before
-    # Now one child of each root is due; the other side and the root stay.
+    # Now one child of each root is outgrown; the other child and the root stay.
     for view in views(forest):
         view.tree.nodes["limit"][view.tree.nodes["left"][0]] = 0.0
     kept = [splits_of(TreeView(forest, number)) for number in range(6)]
@@ -90,7 +90,7 @@ def test_only_outgrown_nodes_are_regrown(rng):
     assert changed == 6
 
 
-def test_a_renewed_root_equals_a_tree_trained_from_scratch(rng):
+def test_a_regrown_root_equals_a_tree_trained_from_scratch(rng):
     X, y = stream(rng)
     forest = auto(NCMForest).fit(X[y < 6], y[y < 6])
     for view in views(forest):
@@ -100,24 +100,24 @@ def test_a_renewed_root_equals_a_tree_trained_from_scratch(rng):
         require_centroids_are_means(view)
 
 
-def test_a_root_is_renewed_a_logarithm_of_times_however_small_the_batches(rng):
+def test_a_root_is_regrown_logarithmically_often_with_any_batch_size(rng):
     X, y = stream(rng, n_classes=12, per_class=40)
     order = rng.permutation(len(X))
     forest = auto(NCMForest).fit(X[order[:10]], y[order[:10]])
-    renewals = np.zeros(6, int)
+    regrowths = np.zeros(6, int)
     roots = [splits_of(view).get(0) for view in views(forest)]
     for row in order[10:]:
         forest.partial_fit(X[row : row + 1], y[row : row + 1])
         now = [splits_of(view).get(0) for view in views(forest)]
-        renewals += [a != b for a, b in zip(roots, now, strict=True)]
+        regrowths += [a != b for a, b in zip(roots, now, strict=True)]
         roots = now
     most = math.log(len(X) / 10) / math.log(SOONEST)
-    assert np.all(renewals <= math.ceil(most) + 1)
-    assert renewals.sum() > 0
+    assert np.all(regrowths <= math.ceil(most) + 1)
+    assert regrowths.sum() > 0
 
 
 def test_with_a_budget_the_represented_weight_counts(rng):
-    """Ten stored examples that represent a thousand outgrow nodes like a thousand."""
+    """Stored examples count with the weight of all examples that they represent."""
     X, y = stream(rng, n_classes=4, per_class=400)
     order = rng.permutation(len(X))
     forest = auto(NCMForest, n_exemplars=10).fit(X[order[:40]], y[order[:40]])

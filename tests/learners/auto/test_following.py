@@ -87,7 +87,7 @@ def discriminant(X, slots, x, shrinkage, n):
     S = (X - means[slots]).T @ (X - means[slots])
     share = shrinkage / (1.0 + shrinkage)
     rho = share * np.trace(S) / D / (1.0 - share)
-    grid = 1.05 ** np.floor(np.log(rho) / np.log(1.05))
+    grid = 1.1 ** np.round(np.log(rho) / np.log(1.1))
     gaps = x - means
     return -0.5 * np.einsum("ij,ij->i", gaps, np.linalg.solve(S + grid * np.eye(D), gaps.T).T)
 

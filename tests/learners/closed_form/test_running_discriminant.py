@@ -64,7 +64,7 @@ def test_every_answer_is_exact_for_the_ridge_in_use(rng, thin_slices):
     wanted = 0.2 * learner.moments_.scatter_trace / WIDTH / 0.8
     assert len(set(used)) > 20
     # Late by no more than the slices of one factor.
-    assert wanted / RIDGE_GRID**3 <= used[-1] <= wanted * (1 + 1e-12)
+    assert wanted / RIDGE_GRID**2 <= used[-1] <= wanted * 1.05
 
 
 def test_a_solution_in_slices_equals_one_at_once(rng, thin_slices):
@@ -93,7 +93,7 @@ def test_a_changed_parameter_takes_effect_immediately(rng, thin_slices):
     learner.set_params(shrinkage=0.5)
     learner.predict_one(np.zeros(WIDTH))
     wanted = learner.moments_.scatter_trace / WIDTH
-    assert wanted / RIDGE_GRID <= learner._running.ridge <= wanted * (1 + 1e-12)
+    assert wanted / 1.05 <= learner._running.ridge <= wanted * 1.05
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])

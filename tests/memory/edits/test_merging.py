@@ -1,8 +1,10 @@
-"""Two Memories exchange: forgotten or erased teachings stay away, and the later change wins."""
+"""Merging two Memories: what was forgotten or erased stays so, and the later change wins."""
 
 import hashlib
 import json
+import shutil
 import sqlite3
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ from click.testing import CliRunner
 
 from everlearn import Memory
 from everlearn.cli.app import app
+from everlearn.images.embedders import Pixels
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "0.1" / "memory"
 
 
 @pytest.fixture
@@ -31,7 +36,7 @@ def counts(memory):
     return {name: record.count for name, record in memory.names().items()}
 
 
-def digest_free(memory, name):
+def leaves_no_trace(memory, name):
     data = b"".join(path.read_bytes() for path in memory.path.iterdir())
     return name.encode() not in data
 
@@ -46,7 +51,7 @@ def test_a_merge_does_not_bring_back_forgotten_teachings(two, erase):
     done = a.merge(b)
     assert (done, done.kept_out) == (0, 3)
     assert counts(a) == {"cup": 4}
-    assert not erase or digest_free(a, "secret person")
+    assert not erase or leaves_no_trace(a, "secret person")
 
 
 @pytest.mark.parametrize("erase", [False, True])
@@ -85,7 +90,7 @@ def test_both_ways_to_look_up_pictures_merge_identically(two, looks, monkeypatch
     assert (done, done.forgotten) == (3, 3)
     assert counts(a) == {"cup": 30, "lamp": 2, "mug": 1}
     assert counts(a) == counts(b)
-    # Read one by one, no look finds more than the names of one picture.
+    # Looked up one by one, no query returns more than the names of a few pictures.
     assert (max(read) >= 30) == (looks > 0)
 
 
@@ -101,8 +106,8 @@ def test_a_tombstone_is_passed_on_to_a_third_memory(two, tmp_path):
         assert counts(c) == {"pen": 2}
 
 
-def test_a_tombstone_says_nothing_to_who_does_not_know_its_salt(two):
-    """Neither a digest of picture and name, which can be guessed, nor the same in two Memories."""
+def test_a_tombstone_reveals_nothing_without_its_salt(two):
+    """It is no digest of picture and name, which could be guessed, and differs between Memories."""
     left = []
     for memory in two:
         teach(memory, range(3), "cup")
@@ -156,6 +161,73 @@ def test_a_picture_with_two_names_is_a_conflict(two, conflicts, name):
     else:
         expected = {"mug": 2} if name == "mug" else {"cup": 1, "mug": 1}
         assert counts(a) == counts(b) == expected
+
+
+def test_all_conflicts_are_settled_by_one_operation(two):
+    a, b = two
+    teach(a, [1, 2, 3], "mug")
+    teach(b, [1, 2], "cup")
+    teach(b, [3], "pen")
+    assert len(a.merge(b, conflicts="there").conflicts) == 3
+    assert counts(a) == {"cup": 2, "pen": 1}
+    undone = a.undo()
+    assert (undone.kind, undone.count, undone.names) == ("correct", 3, ("cup", "mug", "pen"))
+    assert counts(a) == {"mug": 3}
+
+
+def test_a_picture_takes_every_name_that_it_has_there(two):
+    a, b = two
+    teach(a, [1], "mug")
+    b.teach(vector(1), "cup")
+    b.teach(vector(1), "glass", also=True)
+    conflicts = a.merge(b, conflicts="there").conflicts
+    assert [(one.here, one.there) for one in conflicts] == [(("mug",), "cup"), (("mug",), "glass")]
+    assert counts(a) == counts(b) == {"cup": 1, "glass": 1}
+    assert a.sync(b, conflicts="here").equal
+    assert counts(a) == {"cup": 1, "glass": 1}
+
+
+def boxed(folder, picture, **names):
+    """A Memory with boxes in one picture, by name: the corner they are in, from 0 to 3."""
+    memory = Memory(folder, embedder=Pixels(size=4))
+    for name, corner in names.items():
+        left, top = 0.5 * (corner % 2), 0.5 * (corner // 2)
+        memory.teach(picture, name, box=(left, top, left + 0.5, top + 0.5))
+    return memory
+
+
+def places(memory):
+    return {(one.name, one.box.left, one.box.top) for one in memory.teachings()}
+
+
+def test_a_conflict_is_about_one_box_of_a_picture(tmp_path, rng):
+    """Names of other boxes in the picture are no conflict, and are kept."""
+    picture = rng.integers(0, 255, (64, 64, 3), dtype=np.uint8)
+    with (
+        boxed(tmp_path / "a", picture, red=0, blue=3) as a,
+        boxed(tmp_path / "b", picture, crimson=0, green=2) as b,
+    ):
+        (conflict,) = a.merge(b).conflicts
+        assert (conflict.here, conflict.there) == (("red",), "crimson")
+        assert conflict.box == (0.0, 0.0, 0.5, 0.5)
+        b.teach(picture, "red", box=(0.5, 0.0, 1.0, 0.5))
+        (conflict,) = a.merge(b).conflicts
+        assert (conflict.here, conflict.there) == (("red",), "crimson")
+        assert a.sync(b, conflicts="there").equal
+        everything = {("crimson", 0.0, 0.0), ("red", 0.5, 0.0), ("green", 0.0, 0.5)}
+        assert places(a) == places(b) == {*everything, ("blue", 0.5, 0.5)}
+        assert a.verify().ok
+
+
+def test_a_journal_from_before_boxes_is_merged_with_its_conflicts(tmp_path):
+    shutil.copytree(GOLDEN, tmp_path / "old")
+    with Memory(tmp_path / "old", read_only=True) as old, Memory(tmp_path / "new") as new:
+        assert not old._opened.journal.db.has_table("boxes")
+        name, example = next(old._opened.journal.examples())
+        new.teach(example, "another name")
+        (conflict,) = new.merge(old).conflicts
+        assert (conflict.here, conflict.there) == (("another name",), name)
+        assert new.sync(tmp_path / "old", conflicts="there").equal
 
 
 def test_names_of_another_spelling_are_the_same_name(tmp_path):

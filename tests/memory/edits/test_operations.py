@@ -1,4 +1,4 @@
-"""An operation is a group of changes; undo reverts all of it, and nothing newer."""
+"""Calls of one group are one operation, which undo reverts as a whole."""
 
 import pytest
 from click.testing import CliRunner
@@ -22,7 +22,7 @@ def counted(memory):
     return {name: record.count for name, record in memory.names().items()}
 
 
-def test_calls_of_one_group_are_one_operation_also_after_opening_again(tmp_path, vectors):
+def test_calls_of_one_group_are_one_operation_even_after_reopening(tmp_path, vectors):
     with Memory(tmp_path / "m") as memory:
         taught(memory, vectors, 5, "cup", "first drop")
     with Memory(tmp_path / "m") as memory:

@@ -88,7 +88,7 @@ def test_replacing_one_network_keeps_the_vectors_of_the_other(tmp_path, photos):
 def test_comparing_networks_decodes_each_image_once(tmp_path, photos, monkeypatch):
     from everlearn.images import batches
 
-    opened, decode = [], batches.opened_picture
+    opened, decode = [], batches.open_picture
 
     def counted(*given, **named):
         opened.append(1)
@@ -96,7 +96,7 @@ def test_comparing_networks_decodes_each_image_once(tmp_path, photos, monkeypatc
 
     with Memory(tmp_path / "memory", embedder=GREY) as memory:
         memory.teach_many(photos)
-        monkeypatch.setattr(batches, "opened_picture", counted)
+        monkeypatch.setattr(batches, "open_picture", counted)
         candidates = [GREY, COLOUR, SMALL, SideBySide([COLOUR, SMALL]), "pixels-4+pixels-2"]
         found = memory.compare_networks(candidates)
         assert len(opened) == len(photos)

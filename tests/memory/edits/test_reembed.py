@@ -1,4 +1,4 @@
-"""Another network, the same Memory."""
+"""Changing the network of a Memory: all or nothing, resumed after a kill, and undone."""
 
 import sqlite3
 from pathlib import Path
@@ -23,9 +23,9 @@ from everlearn.errors import (
     WrongEmbedder,
 )
 from everlearn.images.embedders import Pixels
-from everlearn.memory.edits.reembed import Reembedded, _written
+from everlearn.memory.edits.reembed import Reembedded, _serialised
 from everlearn.memory.edits.writing import COLUMNS
-from everlearn.memory.storage.rows import content_of, row_checksum
+from everlearn.memory.storage.rows import content_digest, row_checksum
 from everlearn.regions.boxes import Box
 from everlearn.regions.region_embedder import Region
 
@@ -45,7 +45,7 @@ def photos(tmp_path, rng):
 
 
 def fresh(tmp_path, files, embedder):
-    """What a Memory taught with the other embedder from the start would be."""
+    """The coefficients of a Memory that was taught with the other embedder from the start."""
     with Memory(tmp_path / "fresh", embedder=embedder) as memory:
         memory.teach_many(files)
         return coefficients(memory)
@@ -174,7 +174,7 @@ def test_a_change_of_the_network_is_one_operation_that_can_be_undone(tmp_path, p
 
 
 @pytest.mark.parametrize("called", ["x", "8\n", "8\n\nthing 0", "-1", "8 thing 0", "9" * 19])
-def test_a_change_of_network_that_nothing_could_have_written_is_noticed(tmp_path, photos, called):
+def test_an_impossible_record_of_a_reembed_is_detected(tmp_path, photos, called):
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)
         photos[0][0].unlink()
@@ -214,7 +214,7 @@ def test_the_command_asks_before_pictures_are_lost(tmp_path, photos):
 
 
 @pytest.mark.parametrize("answer", ["n", "y"])
-def test_somebody_at_a_terminal_is_asked(tmp_path, photos, monkeypatch, answer):
+def test_a_user_at_a_terminal_is_asked(tmp_path, photos, monkeypatch, answer):
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)
     photos[0][0].unlink()
@@ -277,8 +277,8 @@ def forge_nothing(db):
 
 
 def entry(number):
-    """An entry as a run writes it, whose vector has this number everywhere."""
-    return _written(Reembedded(np.full(NEW.n_features, number, dtype="<f4").tobytes()))
+    """A collected entry, whose vector has this number everywhere."""
+    return _serialised(Reembedded(np.full(NEW.n_features, number, dtype="<f4").tobytes()))
 
 
 def forge_nan(db):
@@ -290,10 +290,10 @@ def forge_another(db):
 
 
 def forge_nan_with_checksum(db):
-    """As a whole: only the numbers themselves give it away."""
+    """With valid checksums: only the numbers show that it is wrong."""
     (path,) = [row[2] for row in db.execute("PRAGMA database_list")]
     for (digest,) in db.execute("SELECT digest FROM vectors").fetchall():
-        own = row_checksum(Path(path).name, digest, content_of(entry(np.nan)))
+        own = row_checksum(Path(path).name, digest, content_digest(entry(np.nan)))
         row = entry(np.nan), own, digest
         db.execute("UPDATE vectors SET vector = ?, seal = ? WHERE digest = ?", row)
 
@@ -358,7 +358,7 @@ def test_a_full_disk_during_reembed_raises_a_named_error(tmp_path, photos):
 
 @pytest.mark.parametrize("box", [None, (0.0, 0.0, 0.5, 0.5)])
 def test_a_named_unknown_picture_is_reembedded(tmp_path, photos, box):
-    """Its file is missing; only the picture kept with the question remains."""
+    """Its file is gone, but the question kept the image."""
     path = tmp_path / "stranger.png"
     other = np.zeros((64, 64, 3), dtype=np.uint8)
     other[:32, :32, 1] = 255

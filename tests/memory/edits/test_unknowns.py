@@ -11,7 +11,7 @@ from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.errors import DamagedJournal, InvalidInput
 from everlearn.images.embedders import Pixels
-from everlearn.memory.edits import unknowns as room
+from everlearn.memory.edits import unknowns
 from everlearn.memory.edits.writing import COLUMNS
 from everlearn.memory.storage.rows import row_checksum
 
@@ -83,20 +83,20 @@ def test_operations_on_groups_are_undone_and_redone_in_order(visited):
     memory.name_unknowns(first.id, "newcomer")
     seen.append(grouped(memory))
     assert [len(groups) for groups in seen] == [2, 2, 1, 0]
-    whats = [
+    changes = [
         "name, 6 teachings (newcomer)",
         "drop, 3 unknown pictures",
         "ignore, 3 unknown pictures",
     ]
-    assert [change.about for change in memory.history(3)] == whats
-    for what, before in zip(whats, reversed(seen[:-1]), strict=True):
-        assert memory.would_undo().about == what
-        assert memory.undo().about == what
+    assert [change.about for change in memory.history(3)] == changes
+    for about, before in zip(changes, reversed(seen[:-1]), strict=True):
+        assert memory.would_undo().about == about
+        assert memory.undo().about == about
         assert grouped(memory) == before
     assert "newcomer" not in memory.names()
     assert not memory.ask(draw(5)).ignored
-    for what, after in zip(reversed(whats), seen[1:], strict=True):
-        assert memory.redo().about == what
+    for about, after in zip(reversed(changes), seen[1:], strict=True):
+        assert memory.redo().about == about
         assert grouped(memory) == after
     assert memory.names()["newcomer"].count == 6
     assert memory.verify().problems == ()
@@ -113,7 +113,7 @@ def test_undoing_a_drop_does_not_duplicate_a_picture_kept_again(visited):
     memory.undo()
     memory.undo()
     after = sorted(number for group in memory.unknowns() for number in group.examples)
-    # The one that was asked about twice has a number that nothing had before.
+    # The picture that was asked about again has a number that was never used before.
     assert after == [*before[:-1], before[-1] + 1]
 
 
@@ -121,7 +121,7 @@ def test_dropped_pictures_are_evicted_first(visited, monkeypatch):
     memory, draw = visited
     kept, dropped = memory.unknowns()
     memory.drop_unknowns(dropped.id)
-    monkeypatch.setattr(room, "MOST", 9)
+    monkeypatch.setattr(unknowns, "MOST", 9)
     memory.ask(draw(4), remember=True)
     assert {*kept.examples, 10} == {n for group in memory.unknowns() for n in group.examples}
     assert memory.undo().about == "drop, 2 unknown pictures"
@@ -130,21 +130,24 @@ def test_dropped_pictures_are_evicted_first(visited, monkeypatch):
     }
 
 
+def in_a_file(memory, x):
+    return any(x.tobytes() in path.read_bytes() for path in memory.path.iterdir())
+
+
 def test_an_erase_removes_dropped_pictures(visited):
     memory, draw = visited
     x = draw(5)
     memory.ask(x, remember=True)
     for group in memory.unknowns():
         memory.drop_unknowns(group.id)
-    held = lambda: any(x.tobytes() in path.read_bytes() for path in memory.path.iterdir())  # noqa: E731
-    assert held()
+    assert in_a_file(memory, x)
     memory.forget(name="thing 0", erase=True)
-    assert not held()
+    assert not in_a_file(memory, x)
 
 
 def test_the_number_of_unknown_pictures_is_limited_and_they_persist(visited, monkeypatch):
     memory, draw = visited
-    monkeypatch.setattr(room, "MOST", 12)
+    monkeypatch.setattr(unknowns, "MOST", 12)
     for _ in range(10):
         memory.ask(draw(4), remember=True)
     assert sum(group.count for group in memory.unknowns()) == 12
@@ -166,8 +169,7 @@ def test_an_erased_picture_is_removed_from_the_unknowns(visited):
     memory.ask(x, remember=True)
     memory.teach(x, "somebody")
     memory.forget(x, erase=True)
-    files = b"".join(path.read_bytes() for path in memory.path.iterdir())
-    assert x.tobytes() not in files
+    assert not in_a_file(memory, x)
 
 
 def test_commands(visited):
@@ -191,7 +193,7 @@ def test_commands(visited):
 
 
 def test_the_files_of_a_group_are_listed(tmp_path, rng):
-    """By the command, in its table and as JSON; of many the first."""
+    """By the command, in its table and as JSON; of many files the first five."""
 
     def pictures(kind, count, low, high):
         for number in range(count):

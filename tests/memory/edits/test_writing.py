@@ -1,5 +1,7 @@
 """Spellings that differ in case or spaces are one name, and reserved words are refused."""
 
+from unicodedata import normalize
+
 import pytest
 
 from everlearn import Memory
@@ -21,6 +23,20 @@ def test_a_name_keeps_its_first_spelling(memory, spelled):
     memory.teach_many([([0.8, 0.2], spelled)])
     memory.correct([0.7, 0.3], spelled)
     assert {name: record.count for name, record in memory.names().items()} == {"Purple Finch": 4}
+
+
+@pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])
+def test_the_encoding_of_an_accent_makes_no_other_name(memory, forms):
+    """As macOS writes the names of folders, and as they are typed."""
+    first, other = (normalize(form, "Café Épée") for form in forms)
+    assert first != other
+    memory.teach([0.0, 1.0], first)
+    memory.teach([0.1, 1.0], other.lower())
+    memory.teach_many([([0.2, 1.0], other)])
+    assert memory.names()[first].count == 3
+    assert misspelled(other, [first]) is None
+    assert memory.rename(other, "Wren") == "Wren"
+    assert list(memory.names()) == ["Purple Finch", "Wren"]
 
 
 @pytest.mark.parametrize("word", ["unknown", " Unknown", "ignored", "background"])
@@ -55,7 +71,7 @@ def test_a_rename_may_change_the_spelling_of_a_name_itself(memory):
 
 
 @pytest.mark.parametrize("word", ["unknown", " Ignored ", "background"])
-def test_nothing_is_renamed_to_a_word_of_answers(memory, word):
+def test_nothing_is_renamed_to_a_reserved_word(memory, word):
     before = memory.info()["log_entries"]
     with pytest.raises(InvalidLabel, match="choose another"):
         memory.rename("Purple Finch", word)
@@ -65,7 +81,7 @@ def test_nothing_is_renamed_to_a_word_of_answers(memory, word):
 
 def test_a_reserved_name_of_an_older_version_can_be_renamed_and_forgotten(memory):
     with memory._opened.one_change() as journal:
-        journal.call(journal.find_name("Purple Finch"), "unknown")
+        journal.set_name(journal.id_of_name("Purple Finch"), "unknown")
     assert memory.rename("unknown", "Wren") == "Wren"
     assert list(memory.names()) == ["Wren"]
 
@@ -81,7 +97,7 @@ def test_a_name_is_forgotten_in_any_spelling(memory, spelled):
     assert memory.names() == {}
 
 
-def test_names_that_differ_in_digits_are_meant():
+def test_names_that_differ_in_digits_are_no_misspellings():
     assert misspelled("shelf 2", ["shelf 1"]) is None
     assert misspelled("shlef 1", ["shelf 1", "shelf 2"]) == "shelf 1"
 
@@ -115,5 +131,5 @@ def test_a_new_name_is_compared_inside_the_database(memory, monkeypatch):
         raise AssertionError("with many names this takes longer than teaching")
 
     monkeypatch.setattr(Journal, "names", reads_all_names)
-    monkeypatch.setattr(Journal, "name_ids", reads_all_names)
+    monkeypatch.setattr(Journal, "names_by_id", reads_all_names)
     assert memory.teach([0.0, 1.0], "Wren")

@@ -1,4 +1,4 @@
-"""The exported file, read by onnxruntime and by a decoder of our own."""
+"""The exported classifier, run by onnxruntime."""
 
 import json
 
@@ -36,18 +36,18 @@ def test_an_unwritable_file_raises_a_named_error(tmp_path):
 
 
 def test_nonlinear_classifiers_are_not_exported():
-    memory = NearestClassMean(metric="cosine").fit([[1.0, 2.0], [2.0, 1.0]], [0, 1])
+    learner = NearestClassMean(metric="cosine").fit([[1.0, 2.0], [2.0, 1.0]], [0, 1])
     with pytest.raises(NotExportable, match="not a linear function"):
-        memory.linear_head()
+        learner.linear_head()
 
 
 @pytest.mark.parametrize(
-    "memory", [NearestClassMean(), StreamingLDA(shrinkage=0.1), RecursiveRLSC(fit_intercept=True)]
+    "learner", [NearestClassMean(), StreamingLDA(shrinkage=0.1), RecursiveRLSC(fit_intercept=True)]
 )
-def test_the_head_scores_like_the_classifier(rng, memory):
+def test_the_head_scores_like_the_classifier(rng, learner):
     X, y = rng.normal(size=(60, 7)), np.arange(60) % 4
-    memory.fit(X, y)
-    weights, bias = memory.linear_head()
-    ours, theirs = X @ weights.T + bias, memory.decision_function(X)
+    learner.fit(X, y)
+    weights, bias = learner.linear_head()
+    ours, theirs = X @ weights.T + bias, learner.decision_function(X)
     shared = ours - theirs
     assert np.allclose(shared, shared[:, :1])

@@ -1,4 +1,4 @@
-"""Pixels to names in one file: the same answers as ``ask``."""
+"""One exported file from pixels to names gives the answers of ``ask``."""
 
 import json
 

@@ -10,7 +10,7 @@ from everlearn.errors import InvalidInput, NeverLearned, NotExplainable, Unknown
 from everlearn.images.embedders import Pixels
 from everlearn.memory.insight.influence import Influence
 from everlearn.memory.model.head import unit
-from tests.memory.conftest import seen
+from tests.memory.conftest import mapped
 
 RIDGE = {"regularization": 0.3, "recoding": 0.5}
 
@@ -37,7 +37,7 @@ def retrained(X, y, keep, n_classes=6):
 
 def test_leave_one_out_equals_retraining(uneven, monkeypatch):
     X, y = uneven
-    monkeypatch.setattr("everlearn.memory.insight.influence.NUMBERS", 64)
+    monkeypatch.setattr("everlearn.memory.insight.influence.MOST_SCORES", 64)
     blocks = Influence(RecursiveRLSC(**RIDGE).fit(X, y), X, y).leave_one_out_blocks()
     left_out = np.concatenate([scores for _, scores in blocks])
     for i in range(len(X)):
@@ -53,7 +53,7 @@ def test_effects_equal_retraining_without_the_teaching(uneven, rng):
         without = influence.without_each(x, target)
         for i in range(len(X)):
             keep = np.arange(len(X)) != i
-            # All scores share the factor N^α, which is left away.
+            # The factor N^α, which all scores share, is omitted.
             expected = retrained(X, y, keep)(x[None])[0, target] / keep.sum() ** 0.5
             assert without[i] == pytest.approx(expected, abs=1e-9)
     gone = np.array([0, 1, 2, 40, 60])
@@ -74,7 +74,7 @@ def test_probabilities_equal_those_of_a_memory_never_taught_it(tmp_path, uneven,
         T = memory._answering.calibrated.temperature
         for effect in why.effects:
             memory.forget(id=effect.id)
-            classifier, known = memory.classifier, memory._opened.journal.name_ids()
+            classifier, known = memory.classifier, memory._opened.journal.names_by_id()
             scores = classifier.decision_function((x / np.linalg.norm(x))[None])[0]
             place = [known[number] for number in classifier.classes_.tolist()].index(why.name)
             shares = np.exp((scores - scores.max()) / T)
@@ -106,10 +106,10 @@ def test_why_lists_the_deciding_teaching_first(tmp_path, rng):
 
 @pytest.mark.parametrize("classifier", [None, RecursiveRLSC(**RIDGE)], ids=["root", "plain"])
 def test_why_uses_vectors_after_the_feature_map(tmp_path, uneven, rng, classifier):
-    """Every effect is the score with a teaching less that of a model never taught it."""
+    """Scores without a teaching equal those of a model that was never taught it."""
     X, y = uneven
     X, x = X.astype(np.float32), rng.normal(size=12).astype(np.float32)
-    see = seen if classifier is None else unit
+    see = mapped if classifier is None else unit
     with Memory(tmp_path, classifier=classifier) as memory:
         memory.teach_many((row, f"class {k}") for row, k in zip(X, y, strict=True))
         why = memory.why(x, "class 4", top=len(y))
@@ -141,7 +141,7 @@ def test_a_report_counts_leave_one_out_answers(tmp_path, rng):
         memory.teach_many((x, names[k]) for x, k in zip(X.astype(np.float32), y, strict=True))
         told = []
         report = memory.report(progress=lambda done, of: told.append((done, of)))
-    U = seen(X.astype(np.float32))
+    U = mapped(X.astype(np.float32))
     right = [
         retrained(U, y, np.arange(len(y)) != i, 4)(U[i : i + 1])[0].argmax() == y[i]
         for i in range(len(y))

@@ -1,4 +1,4 @@
-"""The report of ``check`` about rare names."""
+"""What a report says about rare names."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,11 @@ import pytest
 from everlearn import Memory
 
 
-def taught(folder, clusters_apart):
-    """Four names of sixty examples; two of five, near to these where they are not apart."""
+def taught(folder, apart):
+    """Four names of sixty examples, and two of five, which can be close to the first two."""
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(6, 16))
-    if not clusters_apart:
+    if not apart:
         centres[4:] = centres[:2] + 0.05
     memory = Memory(folder)
     for k in range(6):

@@ -12,7 +12,7 @@ from everlearn.memory.model.serving import MAGIC
 
 @pytest.fixture
 def without_snapshot(tmp_path, clusters):
-    """Taught beyond a snapshot, which is then removed; what was prepared stays."""
+    """A folder whose snapshot was removed; its prepared answers are still there."""
     X, names = clusters(n_classes=4, each=75)
     with Memory(tmp_path / "m") as memory:
         memory.teach_many(zip(X, names, strict=True))
@@ -28,7 +28,7 @@ def test_a_removed_snapshot_is_no_problem(without_snapshot):
 
 
 @pytest.mark.parametrize(("key", "share"), [("temperature", 1.5), ("scores", 0.5), ("blend", 2.0)])
-def test_a_forged_head_is_found_without_a_snapshot_too(without_snapshot, key, share):
+def test_a_forged_head_is_found_without_a_snapshot(without_snapshot, key, share):
     (path,) = without_snapshot.glob("prepared-*")
     arrays = safetensors.numpy.load(path.read_bytes()[len(MAGIC) + 32 :])
     arrays[key] = arrays[key] * share

@@ -1,6 +1,6 @@
-"""The included background: where it applies, and that the file matches its description.
+"""The background vectors included in everlearn: where they apply, and how the file was made.
 
-What is learned of pictures is compared with its definition in tests/memory/test_finding.py.
+The background of taught pictures is compared with its definition in tests/memory/test_finding.py.
 """
 
 import json
@@ -14,7 +14,7 @@ from everlearn.errors import DamagedModel
 from everlearn.images.by_name import embedder_for
 from everlearn.images.embedders import WEIGHTS, Pixels
 from everlearn.memory.model import background
-from everlearn.memory.model.background import Background, beginning_of
+from everlearn.memory.model.background import Background, included_background
 from everlearn.regions import region_embedder
 from tests.memory.test_finding import SquareFinder, SquareProposer, memory_in, scene, square
 
@@ -27,7 +27,8 @@ def memory(tmp_path, monkeypatch):
     monkeypatch.setattr(region_embedder, "MainThing", SquareFinder)
     own = np.random.default_rng(0).random((32, 108)).astype(np.float32)
     ours = Pixels(size=6, colour=True).name
-    monkeypatch.setattr(background, "beginning_of", lambda name: own if name == ours else None)
+    included = {ours: own}
+    monkeypatch.setattr(background, "included_background", included.get)
     with memory_in(tmp_path / "memory") as opened:
         yield opened
 
@@ -48,17 +49,17 @@ def test_the_included_background_applies_only_to_its_embedder(memory) -> None:
 
 
 @pytest.mark.parametrize("word", ["basic", "fast", "balanced", "best"])
-def test_the_file_is_what_the_script_makes_of_the_photographs(word) -> None:
+def test_the_script_makes_the_file_from_the_photographs(word) -> None:
     pytest.importorskip("onnxruntime", reason="the vectors are those of a network")
     if word != "basic":
         pytest.importorskip("everlearn_networks", reason="everlearn-networks is not installed")
     embedder = embedder_for(word)
     made = runpy.run_path(str(SCRIPT))["vectors_of"](embedder)
-    kept = beginning_of(embedder.name)
+    kept = included_background(embedder.name)
     assert kept is not None
-    # Half precision, and what processors differ by.
+    # The file is in half precision, and processors differ in the last bits.
     assert np.allclose(kept, made.astype(np.float32), atol=5e-3)
-    assert beginning_of("another network") is None
+    assert included_background("another network") is None
 
 
 def test_an_altered_file_is_refused(tmp_path, monkeypatch) -> None:
@@ -66,7 +67,7 @@ def test_an_altered_file_is_refused(tmp_path, monkeypatch) -> None:
     (tmp_path / "background.json").write_text(json.dumps(about))
     (tmp_path / about["file"]).write_bytes(b"something else")
     monkeypatch.setattr(background, "WEIGHTS", tmp_path)
-    beginning_of.cache_clear()
+    included_background.cache_clear()
     with pytest.raises(DamagedModel, match="install everlearn again"):
-        beginning_of(next(iter(about["arrays"])))
-    beginning_of.cache_clear()
+        included_background(next(iter(about["arrays"])))
+    included_background.cache_clear()

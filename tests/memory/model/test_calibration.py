@@ -1,4 +1,4 @@
-"""Calibrated probabilities."""
+"""Calibrated probabilities: temperatures against held-out examples and a grid search."""
 
 import numpy as np
 import pytest
@@ -24,23 +24,23 @@ def gaussians(rng, n, spread):
 
 
 @pytest.mark.parametrize(
-    "memory", [NearestClassMean(), StreamingLDA(shrinkage=0.01), RecursiveRLSC()]
+    "learner", [NearestClassMean(), StreamingLDA(shrinkage=0.01), RecursiveRLSC()]
 )
-def test_confidence_equals_accuracy_on_new_examples(rng, memory):
+def test_confidence_equals_accuracy_on_new_examples(rng, learner):
     X, names = gaussians(rng, 300, 1.5)
-    memory.fit(X, names)
-    T = temperature(memory, X, names)
+    learner.fit(X, names)
+    T = temperature(learner, X, names)
     new, truth = gaussians(rng, 4000, 1.5)
-    shares = softmax(scores_by_class(memory, new) / T)
-    right = memory.classes_[shares.argmax(axis=1)] == truth
+    shares = softmax(scores_by_class(learner, new) / T)
+    right = learner.classes_[shares.argmax(axis=1)] == truth
     assert 0.5 < right.mean() < 0.95
     assert shares.max(axis=1).mean() == pytest.approx(right.mean(), abs=0.04)
 
 
 def test_forgetting_and_retraining_give_the_same_temperature(rng):
-    """Held out by forgetting or by not teaching: the same scores, so the same T."""
+    """Examples held out by forgetting or by not teaching have the same scores, hence the same T."""
     X, names = gaussians(rng, 90, 1.5)
-    memory = NearestClassMean().fit(X, names)
+    learner = NearestClassMean().fit(X, names)
 
     held_out = [
         (NearestClassMean().fit(X[~fold], names[~fold]).decision_function(X[fold]), names[fold])
@@ -56,32 +56,32 @@ def test_forgetting_and_retraining_give_the_same_temperature(rng):
 
     grid = np.linspace(-3, 3, 3001)
     best = np.exp(grid[np.argmin([cost(value) for value in grid])])
-    assert temperature(memory, X, names) == pytest.approx(best, rel=0.01)
+    assert temperature(learner, X, names) == pytest.approx(best, rel=0.01)
 
 
 def test_a_learner_that_cannot_forget_is_calibrated_too(rng):
     X, names = gaussians(rng, 200, 1.5)
-    memory = FixedCovarianceLDA(shrinkage=0.01).fit(X, names)
-    T = temperature(memory, X, names)
+    learner = FixedCovarianceLDA(shrinkage=0.01).fit(X, names)
+    T = temperature(learner, X, names)
     new, truth = gaussians(rng, 2000, 1.5)
-    shares = softmax(scores_by_class(memory, new) / T)
-    right = memory.classes_[shares.argmax(axis=1)] == truth
+    shares = softmax(scores_by_class(learner, new) / T)
+    right = learner.classes_[shares.argmax(axis=1)] == truth
     assert shares.max(axis=1).mean() == pytest.approx(right.mean(), abs=0.06)
 
 
 def test_calibration_leaves_the_learner_as_it_was(rng):
     X, names = gaussians(rng, 60, 1.0)
-    memory = RecursiveRLSC().fit(X, names)
-    before = {key: value.copy() for key, value in memory._state()[0].items()}
-    temperature(memory, X, names)
-    after = memory._state()[0]
+    learner = RecursiveRLSC().fit(X, names)
+    before = {key: value.copy() for key, value in learner._state()[0].items()}
+    temperature(learner, X, names)
+    after = learner._state()[0]
     assert all(np.array_equal(before[key], after[key]) for key in before)
 
 
 def test_single_examples_give_no_calibration(rng):
     X = rng.normal(size=(3, 4))
-    memory = NearestClassMean().fit(X, [0, 1, 2])
-    assert temperature(memory, X, np.array([0, 1, 2])) == 1.0
+    learner = NearestClassMean().fit(X, [0, 1, 2])
+    assert temperature(learner, X, np.array([0, 1, 2])) == 1.0
 
 
 def test_folds_hold_out_every_example_once_and_never_a_whole_class(rng):
@@ -95,6 +95,6 @@ def test_folds_hold_out_every_example_once_and_never_a_whole_class(rng):
 
 def test_scores_of_two_classes_have_two_columns(rng):
     X, names = rng.normal(size=(20, 3)), np.arange(20) % 2
-    memory = NearestClassMean().fit(X, names)
-    shares = softmax(scores_by_class(memory, X) / 1.0)
-    assert np.allclose(shares, memory.predict_proba(X))
+    learner = NearestClassMean().fit(X, names)
+    shares = softmax(scores_by_class(learner, X) / 1.0)
+    assert np.allclose(shares, learner.predict_proba(X))

@@ -23,7 +23,7 @@ from everlearn.evaluation.metrics import better_than_chance
 from everlearn.memory.model.classifiers import DEFAULTS, FOLDS, WORDS, classifier_for
 from everlearn.memory.model.head import unit
 from everlearn.persistence import digest_of
-from tests.memory.conftest import seen
+from tests.memory.conftest import mapped
 
 
 def stretched(rng, n_classes=6, each=15):
@@ -35,12 +35,12 @@ def stretched(rng, n_classes=6, each=15):
 
 
 def test_comparisons_of_classifiers_equal_cross_validation(tmp_path, rng):
-    """Against scikit-learn's, the same teachings held out together."""
+    """Against scikit-learn's, with the same folds."""
     X, y = stretched(rng)
     order = rng.permutation(len(y))
     X, y = X[order], y[order]
-    turn = np.array([np.sum(y[:i] == y[i]) for i in range(len(y))]) % FOLDS
-    splits = [(np.flatnonzero(turn != fold), np.flatnonzero(turn == fold)) for fold in range(FOLDS)]
+    fold_of = np.array([np.sum(y[:i] == y[i]) for i in range(len(y))]) % FOLDS
+    splits = [(np.flatnonzero(fold_of != k), np.flatnonzero(fold_of == k)) for k in range(FOLDS)]
     with Memory(tmp_path) as memory:
         memory.teach_many((x, f"class {k}") for x, k in zip(X, y, strict=True))
         before = memory.info()["classifier"]
@@ -52,7 +52,7 @@ def test_comparisons_of_classifiers_equal_cross_validation(tmp_path, rng):
     for standing in found:
         if standing.classifier == "auto":
             continue
-        expected = cross_val_predict(WORDS[standing.classifier](), seen(X), y, cv=splits) == y
+        expected = cross_val_predict(WORDS[standing.classifier](), mapped(X), y, cv=splits) == y
         assert (standing.accuracy, standing.asked) == (expected.mean(), len(y)), standing
     by_word = {standing.classifier: standing.accuracy for standing in found}
     assert by_word["lda"] > by_word["mean"]
@@ -109,7 +109,7 @@ def test_a_difference_of_one_picture_is_not_significant():
 
 
 def test_classifiers_are_compared_with_the_one_in_use(tmp_path):
-    """The names differ along an axis of little spread, which class means do not weigh."""
+    """The names differ along an axis of little spread, which class means do not weight higher."""
     rng = np.random.default_rng(0)
     with Memory(tmp_path / "memory", classifier="mean") as memory:
         for name, side in (("left", -0.3), ("right", 0.3)):
@@ -124,7 +124,7 @@ def test_classifiers_are_compared_with_the_one_in_use(tmp_path):
 
 
 def test_a_lead_within_chance_is_no_recommendation(tmp_path):
-    """The two names are nearly the same, so that classifiers differ by single pictures."""
+    """The two names are nearly alike, so classifiers differ by single pictures."""
     rng = np.random.default_rng(4)
     with Memory(tmp_path / "memory", classifier="mean") as memory:
         for name, side in (("left", -0.15), ("right", 0.15)):
@@ -134,7 +134,7 @@ def test_a_lead_within_chance_is_no_recommendation(tmp_path):
             key=lambda one: one.classifier != "mean",
         )
         ahead = [one for one in others if one.accuracy > mean.accuracy]
-        assert ahead, "or this test says nothing"
+        assert ahead, "otherwise this tests nothing"
         assert all(one.accuracy < mean.accuracy + 0.08 for one in ahead)
         assert not any(one.better for one in ahead)
 
@@ -147,7 +147,7 @@ def test_only_what_is_linear_answers_without_learning_again(tmp_path, rng, monke
         clock = SimpleNamespace(perf_counter=lambda: next(ticks))
         monkeypatch.setattr("everlearn.memory.model.classifiers.time", clock)
         found = {one.classifier: one for one in memory.compare_classifiers()}
-    # A tick to learn and answer, and another for each further answer.
+    # One tick to learn and answer first, another for each further answer.
     assert {one.seconds for one in found.values()} == {1.0}
     ask = {word: one.ask_seconds for word, one in found.items()}
     assert ask == {"ridge": 1.0, "lda": 1.0, "mean": 1.0, "auto": 2.0}

@@ -13,7 +13,7 @@ WIDTH = 12
 
 
 @pytest.fixture
-def few_are_many(monkeypatch):
+def many_from_two_names(monkeypatch):
     monkeypatch.setattr(live, "MANY_NAMES", 2)
 
 
@@ -64,7 +64,7 @@ def test_answers_equal_those_of_one_weight_matrix(rng, tmp_path, monkeypatch, cl
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-6])
 def test_a_screen_of_names_changes_no_bit_of_an_answer(rng, tmp_path, monkeypatch, spread):
-    """Also where names are nearly alike."""
+    """Also if names are nearly alike."""
     monkeypatch.setattr(live, "MANY_NAMES", 2)
     monkeypatch.setattr(screening, "LARGE_SHARE", 2.0)
     centres = rng.normal(size=WIDTH) + spread * rng.normal(size=(40, WIDTH))
@@ -82,7 +82,7 @@ def test_a_screen_of_names_changes_no_bit_of_an_answer(rng, tmp_path, monkeypatc
     assert taught(tmp_path / "screened", 2) == taught(tmp_path / "whole", 10**9)
 
 
-def test_a_memory_of_many_names_is_the_same_after_reopening(rng, tmp_path, few_are_many):
+def test_a_memory_of_many_names_is_the_same_after_reopening(rng, tmp_path, many_from_two_names):
     centres = rng.normal(size=(30, WIDTH))
     questions = rng.normal(size=(10, WIDTH))
     with Memory(tmp_path / "memory") as memory:
@@ -167,9 +167,9 @@ def test_a_new_name_does_not_copy_the_others(rng):
 
 
 def test_after_some_teachings_a_new_name_copies_no_class_means(
-    rng, tmp_path, monkeypatch, few_are_many
+    rng, tmp_path, monkeypatch, many_from_two_names
 ):
-    """Class means mapped from a snapshot leave no room for it."""
+    """Class means mapped from a snapshot have no spare rows."""
     monkeypatch.setattr(class_means, "MANY_CLASSES", 8)
     monkeypatch.setattr(class_means, "ROOM_SLICE", 4)
     centres = rng.normal(size=(31, WIDTH))

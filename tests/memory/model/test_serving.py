@@ -116,7 +116,7 @@ def test_nonlinear_classifiers_prepare_no_answers(tmp_path, files):
     assert prepared_answers(tmp_path / "memory") is None
 
 
-def test_an_altered_file_is_skipped_and_a_false_one_is_detected(taught):
+def test_an_altered_file_is_not_used(taught):
     (path,) = taught.glob(f"{PREFIX}*")
     data = path.read_bytes()
     path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
@@ -128,7 +128,7 @@ def test_an_altered_file_is_skipped_and_a_false_one_is_detected(taught):
         assert memory.verify().ok
 
 
-def test_verify_finds_a_false_head(taught):
+def test_verify_finds_a_wrong_head(taught):
     from everlearn.memory.model.serving import read_head, write_head
     from everlearn.memory.storage.journal import Journal
 

@@ -89,14 +89,14 @@ def test_below_the_threshold_is_a_p_value_of_at_most_one_minus_accept(scores, sc
     acceptance = Acceptance(np.array(scores, dtype=float), np.zeros(len(scores), dtype=int))
     low = score < acceptance.threshold(accept, 0)
     share = 1.0 - accept
-    if FEW <= len(scores) < ENOUGH:  # below all of them is unknown, however few they are
+    if FEW <= len(scores) < ENOUGH:  # a score below all of them is unknown
         share = max(share, 1.0 / (len(scores) + 1))
     assert low == (acceptance.p_value(score, 0) <= share + 1e-9)
 
 
 @pytest.mark.parametrize("accept", [0.8, 0.9, 0.95])
 def test_new_examples_are_accepted_at_the_guaranteed_rate(accept):
-    """Many small memories: at least what was asked for, and by how much more; or exactly."""
+    """In many small samples: at least ``accept``, and by how much more; randomised, exactly."""
     rng = np.random.default_rng(3)
     accepted, exactly = [], []
     for _ in range(300):
@@ -133,7 +133,7 @@ def test_unknown_is_familiarity_below_the_threshold(taught, rng):
 
 
 def test_noise_does_not_flip_the_verdict(taught, rng):
-    """Frames of one scene, a little noise in each: only what lies on the threshold may change."""
+    """With little noise, only the verdict on what lies at the threshold may change."""
     memory, X = taught
     for x in [*X[:20], *rng.normal(size=(20, X.shape[1]))]:
         frames = [memory.ask(x + 1e-3 * rng.normal(size=len(x))) for _ in range(8)]
@@ -154,7 +154,7 @@ def test_randomised_p_values_are_an_option(tmp_path, clusters, rng):
     for ours, theirs in zip(first, second, strict=True):
         assert theirs.familiarity == ours.familiarity
         assert theirs.p_value < ours.p_value
-        # A draw only ever refuses more than the verdict that is right at least as often.
+        # The randomised p-value is lower, so it refuses whatever the plain one refuses.
         assert theirs.unknown >= ours.unknown
 
 

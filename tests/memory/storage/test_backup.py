@@ -29,7 +29,7 @@ def teach(memory, rng, count=8):
 
 
 @pytest.mark.parametrize("size", [0, 512, 5_000, 20_000])
-def test_a_backup_takes_the_place_of_a_damaged_journal(tmp_path, rng, size):
+def test_a_damaged_journal_is_restored_from_a_backup(tmp_path, rng, size):
     with Memory(tmp_path / "m") as memory:
         teach(memory, rng)
         memory.backup(tmp_path / "backup")
@@ -99,7 +99,7 @@ def backed_up_and_taught(folder, rng):
         memory.teach(np.ones(6), "later")
 
 
-def test_a_restore_that_cannot_empty_the_log_has_restored(tmp_path, rng, monkeypatch):
+def test_a_restore_succeeds_without_its_final_checkpoint(tmp_path, rng, monkeypatch):
     backed_up_and_taught(tmp_path, rng)
 
     def full(self, *, wait=True):
@@ -113,7 +113,7 @@ def test_a_restore_that_cannot_empty_the_log_has_restored(tmp_path, rng, monkeyp
         assert memory.verify().ok
 
 
-def test_a_restore_that_is_not_flushed_is_said_to_be_uncertain(tmp_path, rng):
+def test_the_error_of_a_failed_flush_says_that_the_restore_is_uncertain(tmp_path, rng):
     backed_up_and_taught(tmp_path, rng)
 
     def fails(target):
@@ -132,7 +132,7 @@ def test_a_restore_that_is_not_flushed_is_said_to_be_uncertain(tmp_path, rng):
     assert "nothing of this change was kept" not in str(raised.value)
 
 
-WRONG = [
+INVALID = [
     StreamingLDA(shrinkage=7.0),
     StreamingLDA(shrinkage=-1.0),
     StreamingLDA(shrinkage="much"),
@@ -143,18 +143,18 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("wrong", WRONG, ids=repr)
-def test_an_invalid_classifier_is_refused_before_it_is_stored(tmp_path, rng, wrong):
+@pytest.mark.parametrize("invalid", INVALID, ids=repr)
+def test_an_invalid_classifier_is_refused_before_it_is_stored(tmp_path, rng, invalid):
     with Memory(tmp_path / "m") as memory:
         teach(memory, rng)
         before = memory.info()["classifier"]
         with pytest.raises((InvalidParameter, TypeError)):
-            memory.use(classifier=wrong)
+            memory.use(classifier=invalid)
         assert memory.info()["classifier"] == before
     with Memory(tmp_path / "m", read_only=True) as memory:
         assert memory.verify().ok
     with pytest.raises((InvalidParameter, TypeError)):
-        Memory(tmp_path / "new", classifier=wrong)
+        Memory(tmp_path / "new", classifier=invalid)
 
 
 def test_a_broken_classifier_is_replaced_by_use(tmp_path, rng):

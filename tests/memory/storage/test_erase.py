@@ -55,8 +55,8 @@ def test_before_an_erase_the_search_finds_something(filled):
     assert all(f"{what} in" in found for what in ("vector (<f4)", "name", "path", "thumbnail"))
 
 
-def test_the_model_is_that_of_a_memory_taught_what_is_left(filled, tmp_path):
-    """Also where the erased teaching lay in the first window and shifts all later ones."""
+def test_the_model_equals_that_of_a_memory_taught_only_the_rest(filled, tmp_path):
+    """Also if the erased teaching is in the first window, so that all later positions change."""
     memory, X, names = filled
     memory.forget(X[3], erase=True)
     memory.forget(name="secret name", erase=True)
@@ -84,7 +84,7 @@ def test_every_erase_removes_teachings_that_no_longer_count(filled):
     assert traces_in(memory.path) == []
 
 
-def test_the_old_word_of_a_renamed_name_is_erased(filled):
+def test_the_former_name_after_a_rename_is_erased(filled):
     memory, *_ = filled
     memory.rename("secret name", "harmless")
     memory.forget(name="secret name", erase=True)
@@ -94,11 +94,11 @@ def test_the_old_word_of_a_renamed_name_is_erased(filled):
         memory.forget(name="secret name", erase=True)
 
 
-def test_a_reader_in_the_middle_of_a_read_makes_the_erase_pending(filled, monkeypatch):
+def test_an_erase_is_pending_while_a_reader_holds_old_pages(filled, monkeypatch):
     memory, *_ = filled
     monkeypatch.setattr("everlearn.memory.storage.sqlite.database.PATIENCE_SECONDS", 0.05)
     with Memory(memory.path, read_only=True) as reader:
-        with reader._opened.journal.db.one_view():
+        with reader._opened.journal.db.read_transaction():
             reader.names()
             reader._opened.journal.db.run("BEGIN")
             reader._opened.journal.names()
@@ -133,7 +133,7 @@ def test_an_erase_killed_after_its_commit_is_finished_at_the_next_opening(filled
     assert traces_in(memory.path) == []
 
 
-def test_temporary_files_of_killed_processes_do_not_keep_what_was_erased(filled):
+def test_temporary_files_of_killed_processes_are_erased(filled):
     memory, *_ = filled
     (memory.path / ".snapshot-256-abc.def").write_bytes(SECRET.tobytes())
     memory.forget(name="secret name", erase=True)
@@ -178,7 +178,7 @@ def test_checking_a_receipt_finds_restored_teachings(filled, tmp_path):
     assert "or was altered" in " ".join(memory.verify(path).problems)
 
 
-def test_an_erase_whose_pages_cannot_be_rewritten_is_pending_and_not_lost(filled, monkeypatch):
+def test_an_erase_that_could_not_rewrite_pages_is_finished_later(filled, monkeypatch):
     memory, *_ = filled
     with monkeypatch.context() as patch:
         patch.setattr(erasing, "finish", lambda *_, **__: False)
@@ -202,14 +202,14 @@ def receipt_of(memory, tmp_path, **selection):
     return path, done.receipt
 
 
-def test_values_shared_with_other_teachings_are_not_listed_as_erased(filled, tmp_path):
-    """Every camera frame has the same source, and a picture may have two names."""
+def test_a_receipt_leaves_out_values_shared_with_other_teachings(filled, tmp_path):
+    """All frames of a camera have one source, and a picture may have two names."""
     memory, *_ = filled
     both = np.linspace(0.1, 1.0, 16).astype(np.float32)
     for number, name in enumerate(("ann", "ben", "ann", "ben")):
         memory.teach(both if number < 2 else both[::-1] * number, name, source="camera", also=True)
     path, receipt = receipt_of(memory, tmp_path, name="ann")
-    # Its name, one vector and one picture; source, the other vector and picture are Ben's too.
+    # Its name, one vector and one picture; Ben has the source, the other vector and picture too.
     assert len(receipt.erased) == 3
     found = memory.verify(path)
     assert found.problems == ()
@@ -218,7 +218,7 @@ def test_values_shared_with_other_teachings_are_not_listed_as_erased(filled, tmp
     assert "a vector that was erased is still there" in memory.verify(path).problems
 
 
-def test_a_receipt_without_its_key_confirms_no_guess(filled, tmp_path):
+def test_guesses_cannot_be_tested_against_a_receipt_without_its_key(filled, tmp_path):
     memory, *_ = filled
     path, receipt = receipt_of(memory, tmp_path, name="secret name")
     guesses = (b"secret name", b"/secret/place.jpg", SECRET.tobytes())
@@ -243,11 +243,11 @@ def test_a_receipt_of_the_first_version_is_still_checked(filled, tmp_path):
 
 def test_unknown_images_of_the_erased_person_are_erased_too(filled, tmp_path):
     memory, X, _ = filled
-    away = -np.ones(16, dtype=np.float32)
+    dissimilar = -np.ones(16, dtype=np.float32)
     for place, (vector, source) in enumerate(
         [
             (X[1], "/secret/other.jpg"),
-            (away, "/album/Secret Name/3.jpg"),
+            (dissimilar, "/album/Secret Name/3.jpg"),
             (SECRET * 1.1, "/elsewhere/5.jpg"),
             (X[0], "/elsewhere/6.jpg"),
         ]

@@ -9,6 +9,7 @@ from everlearn import Memory
 from everlearn.errors import DamagedJournal
 from everlearn.memory import opened
 from everlearn.memory.storage import integrity
+from everlearn.memory.storage.rows import row_checksum
 
 
 @pytest.fixture
@@ -28,6 +29,20 @@ def alter(folder, statement):
     db.close()
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("n_features", "9" * 5000), ("teachings_used", "-1"), ("strangers_used", "four")],
+)
+def test_a_forged_number_raises_a_named_error(folder, key, value):
+    """Its checksum is right; Python refuses to convert five thousand digits."""
+    with sqlite3.connect(folder / "journal.sqlite") as db:
+        row = key, value, row_checksum("facts", key, value)
+        db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", row)
+    db.close()
+    with pytest.raises(DamagedJournal, match=key), Memory(folder, read_only=True) as memory:
+        memory.names()
+
+
 @pytest.mark.parametrize("read_only", [False, True])
 def test_an_intact_long_journal_passes(folder, read_only):
     with Memory(folder, read_only=read_only) as memory:
@@ -43,7 +58,7 @@ def test_an_intact_long_journal_passes(folder, read_only):
         "DELETE FROM log WHERE position = 5",
     ],
 )
-def test_damage_that_no_answer_depends_on_is_found_in_the_background(folder, statement):
+def test_the_background_check_finds_damage_that_no_answer_depends_on(folder, statement):
     alter(folder, statement)
     with pytest.raises(DamagedJournal):
         opened_and_checked(folder)
@@ -54,8 +69,8 @@ def opened_and_checked(folder):
         memory._opened.wait_for_check()
 
 
-class Found:
-    """A check that has or has not found damage."""
+class FakeCheck:
+    """An integrity check that finds the damage it is given."""
 
     damage = None
 
@@ -71,10 +86,10 @@ class Found:
 
 
 def test_found_damage_stops_asking_and_teaching(folder, monkeypatch):
-    monkeypatch.setattr(opened, "IntegrityCheck", Found)
+    monkeypatch.setattr(opened, "IntegrityCheck", FakeCheck)
     memory = Memory(folder)
     memory.ask(np.eye(4)[0])
-    monkeypatch.setattr(Found, "damage", DamagedJournal("row 3 of teachings was altered"))
+    monkeypatch.setattr(FakeCheck, "damage", DamagedJournal("row 3 of teachings was altered"))
     with pytest.raises(DamagedJournal, match="row 3"):
         memory.names()
     with pytest.raises(DamagedJournal, match="row 3"):

@@ -39,8 +39,8 @@ def memory(where):
 
 
 def rows_of(place):
-    """Every row of every table of a journal, times left out."""
-    with contextlib.closing(storage_at(place).open(write=False)) as db, db.one_view():
+    """Every row of every table of a journal."""
+    with contextlib.closing(storage_at(place).open(write=False)) as db, db.read_transaction():
         found = {}
         for table in TABLES:
             rows = db.rows(f"SELECT * FROM {table}")
@@ -55,6 +55,25 @@ def test_names_that_differ_in_capitals_alone_are_one(memory):
         memory.teach([-1.0, float(number)], again)
         assert memory.names()[first].count == 2
     assert len(memory.names()) == 3
+
+
+def test_names_containing_a_text_are_found_whatever_its_case_and_script(memory):
+    for number, name in enumerate(("Élan", "Übung", "Straße", "bus 100%", "BUNGALOW")):
+        memory.teach(np.eye(8)[number], name)
+    found = {text: list(memory.names(text)) for text in ("éL", "ü", "Bung", "STRASSE", "0%", "ß")}
+    assert found == {
+        "éL": ["Élan"],
+        "ü": ["Übung"],
+        "Bung": ["BUNGALOW", "Übung"],
+        "STRASSE": [],
+        "0%": ["bus 100%"],
+        "ß": ["Straße"],
+    }
+    memory.teach(np.eye(8)[6], "Ära")
+    memory.teach(np.eye(8)[7], "Bär")
+    assert list(memory.names("Ä")) == ["Bär", "Ära"]
+    assert list(memory.names("Ä", limit=1, offset=1)) == ["Ära"]
+    assert list(memory.names("ä", limit=1, latest_first=True)) == ["Bär"]
 
 
 def test_a_teaching_is_known_and_counted_once(memory, clusters):
@@ -91,7 +110,7 @@ def test_a_reader_beside_a_writer_sees_each_change(where, clusters):
                 reader.teach(X[2], names[2])
 
 
-def test_refused_input_changes_nothing(memory, where, clusters):
+def test_rejected_input_changes_nothing(memory, where, clusters):
     X, names = clusters()
     memory.teach_many(zip(X, names, strict=True))
     before = rows_of(where)
@@ -267,13 +286,13 @@ def test_a_failed_transaction_leaves_nothing(where):
     with contextlib.closing(storage.open(write=True)) as db:
         journal = Journal(db)
 
-        def broken_off():
+        def fail_in_transaction():
             with journal.transaction():
                 journal.set_fact("one", "1")
                 raise RuntimeError
 
         with pytest.raises(RuntimeError):
-            broken_off()
+            fail_in_transaction()
         assert journal.fact("one") is None
         with journal.transaction():
             journal.set_fact("one", "1")
@@ -304,11 +323,11 @@ def test_caches_keep_bytes_by_name(where):
         caches.remove("snapshot-1")
         with pytest.raises(FileNotFoundError):
             caches.read("snapshot-1")
-        with contextlib.closing(caches.collected("abc")) as side:
-            side.add(b"d", b"v")
-            side.add(b"d", b"w")
-        with contextlib.closing(caches.collected("abc")) as side:
-            assert side.known() == {b"d": b"w"}
+        with contextlib.closing(caches.collected("abc")) as vectors:
+            vectors.add(b"d", b"v")
+            vectors.add(b"d", b"w")
+        with contextlib.closing(caches.collected("abc")) as vectors:
+            assert vectors.known() == {b"d": b"w"}
     storage.release()
 
 
@@ -360,7 +379,7 @@ def carry_out(memory, step):
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_a_folder_and_a_database_become_the_same_journal(steps, postgres, tmp_path_factory):
-    """Any changes in any order: the same outcomes, errors, log, names and model."""
+    """The same outcomes, errors, log, names and model after any changes in any order."""
     folder = tmp_path_factory.mktemp("memory") / "m"
     address = f"{postgres.url()}#{folder.parent.name}"
     seen = []

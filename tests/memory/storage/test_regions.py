@@ -24,7 +24,7 @@ def no_networks(monkeypatch):
     monkeypatch.setattr(region_embedder, "MainThing", SquareFinder)
 
 
-def lived(place) -> tuple[list, np.ndarray, list]:
+def edited(place) -> tuple[list, np.ndarray, list]:
     """Teach, forget, undo, erase; the remaining rows, and the weights for finding things."""
     with Memory(place, embedder=Pixels(size=6, colour=True), regions="things") as memory:
         both = scene(1, ("red", 0, 0), ("blue", 80, 80))
@@ -42,9 +42,9 @@ def lived(place) -> tuple[list, np.ndarray, list]:
         return boxes, find_weights(memory), things
 
 
-def test_a_storage_keeps_boxes_as_a_folder_does(where, tmp_path) -> None:
-    boxes, weights, things = lived(where)
-    expected = lived(tmp_path / "plain")
+def test_every_storage_keeps_the_same_boxes(where, tmp_path) -> None:
+    boxes, weights, things = edited(where)
+    expected = edited(tmp_path / "plain")
     assert boxes == expected[0]
     assert np.array_equal(weights, expected[1])
     assert things == expected[2]
@@ -56,7 +56,7 @@ def test_a_storage_keeps_boxes_as_a_folder_does(where, tmp_path) -> None:
     | st.sampled_from(["a#xywh=", "b#xywh=percent:1.0000,2.0000,3.0000,4.0000", "c#xywh=#xywh="]),
     edges=st.none() | st.tuples(*[st.floats(0.0, 1.0)] * 4),
 )
-def test_a_source_with_a_box_is_packed_and_unpacked(source, edges) -> None:
+def test_a_source_with_a_box_is_split_again(source, edges) -> None:
     box = None
     if edges is not None:
         left, top, right, bottom = edges
@@ -64,7 +64,7 @@ def test_a_source_with_a_box_is_packed_and_unpacked(source, edges) -> None:
     assert without_box(with_box(source, box)) == (source, box)
 
 
-def test_a_box_behind_a_source_is_a_media_fragment_of_the_w3c() -> None:
+def test_a_box_is_appended_to_a_source_as_a_media_fragment() -> None:
     """Media Fragments URI 1.0, 4.2.2: x, y, width and height in percent."""
     written = with_box("photo.jpg", Box(0.1, 0.2, 0.4, 0.6))
     assert written == "photo.jpg#xywh=percent:10.0000,20.0000,30.0000,40.0000"

@@ -2,11 +2,15 @@
 
 import socket
 import threading
+from functools import partial
 
 import pytest
 
-from everlearn.errors import CannotReach, InvalidInput
+from everlearn.errors import CannotReach, InvalidInput, InvalidParameter
+from everlearn.service import Client
 from everlearn.service.bridges.remote import Remote
+from everlearn.service.http_address import is_http
+from everlearn.service.webhooks import Webhook
 from tests.service.bridges.conftest import RED
 
 
@@ -65,3 +69,46 @@ class TestRemote:
         for wrong in ("data:image/png,hi", "data:image/png;base64,?", "", None):
             with pytest.raises(InvalidInput):
                 remote.image(wrong)
+
+
+ADDRESSES = [
+    "", "x", "ftp://host", "http://", "http://[::1", "http://h:99999", "http://h:x", "http://a b/",
+    "http://h\x1bi/", "http://h\x7f/", f"http://{'a' * 64}.org", "http://a..b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_that_cannot_be_connected_to_raises_a_named_error(address):
+    assert not is_http(address)
+    for make in (Remote, partial(Client, token="a-token"), partial(Webhook, secret="secret")):
+        with pytest.raises(InvalidParameter, match="looks like"):
+            make(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["http://h", "https://h:8443/a?b", "http://[::1]:80/", "http://bücher.example"]
+)
+def test_an_address_that_can_be_connected_to_is_accepted(address):
+    assert is_http(address)
+
+
+@pytest.mark.parametrize("address", ["/a b.png", "//[x/a.png", "/a\x01.png", "http://h:x/a.png"])
+def test_an_invalid_address_of_a_picture_raises_a_named_error(site, address):
+    with pytest.raises((InvalidInput, CannotReach)):
+        Remote(site.address).image(address)
+
+
+def test_an_answer_that_is_not_http_raises_a_named_error():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(b"nonsense\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(CannotReach):
+            Remote(f"http://127.0.0.1:{server.getsockname()[1]}").image("/a.png")
+        thread.join()

@@ -33,7 +33,7 @@ from everlearn_papers.deep.incremental import Course, Pictured, in_order, run, t
 from everlearn_papers.deep.race import CONTENDERS, HELD_OUT_EVERY, Race, best_of, raced
 from everlearn_papers.deep.rwalk import RiemannianWalk
 from everlearn_papers.deep.si import SynapticIntelligence
-from everlearn_papers.deep.streams import LEARNERS, Vectors, streamed, wide_ridge
+from everlearn_papers.deep.streams import LEARNERS, Vectors, ridge_on_random_features, streamed
 
 WATCHED = ("path", "began_at", "fisher", "score")
 
@@ -185,7 +185,9 @@ def staged(scale: Scale, folder: Path) -> dict[str, Any]:
     classifier, _ = loaded_base(scale, folder)
     tasks = tasks_of(scale.n_classes, scale.base, scale.step)
     learners = {name: LEARNERS[name] for name in ("SLDA (plastic)", "RLSC")}
-    learners[f"RLSC, {scale.width:,} wide"] = partial(wide_ridge, scale.width, scale.device)
+    learners[f"RLSC, {scale.width:,} wide"] = partial(
+        ridge_on_random_features, scale.width, scale.device
+    )
     found: dict[str, Any] = {}
     for n in range(1, N_STAGES + 1):
         embedder = DeepEmbedder(LastStages(classifier.network, n), device=scale.device)

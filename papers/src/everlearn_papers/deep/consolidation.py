@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.deep.consolidate import CONSOLIDATION, trained_further
+from everlearn.deep.consolidate import CONSOLIDATION, continue_training
 from everlearn.evaluation.metrics import better_than_chance
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn_papers.deep.cifar import Scale, base_embedder, pictures
@@ -57,7 +57,7 @@ def consolidation(
         record["before"].append(_accuracy(embedder, learner, test.of(known)))
         begin = perf_counter()
         in_store = _few(train.of(known), few)
-        trained = trained_further(embedder, in_store.pixels, in_store.slots, recipe)
+        trained = continue_training(embedder, in_store.pixels, in_store.slots, recipe)
         retrained = _taught(trained, in_store)
         before = _hits(embedder, learner, asked.of(known))
         after = _hits(trained, retrained, asked.of(known))

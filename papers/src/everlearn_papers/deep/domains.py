@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.deep.adapt import GENTLE
+from everlearn.deep.adapt import ADAPTATION
 from everlearn.deep.adapt import adapt as adapted
 from everlearn.deep.embedding import DeepEmbedder
 from everlearn.deep.pictures import gather
@@ -50,7 +50,7 @@ def adapt(scale: Scale, folder: Path) -> dict[str, Any]:
     embedder = base_embedder(scale, folder)
     later = list(range(scale.base, scale.n_classes))
     session = train.of(later[: scale.step])
-    recipe = replace(GENTLE, seed=scale.seed, epochs=scale.task_epochs)
+    recipe = replace(ADAPTATION, seed=scale.seed, epochs=scale.task_epochs)
     found: dict[str, Any] = {}
     hows: tuple[Literal["as it is", "last block", "low rank"], ...]
     hows = ("as it is", "last block", "low rank")
@@ -78,7 +78,7 @@ def turntable(scale: Scale, folder: Path, draws: int) -> dict[str, Any]:
     _write(folder / "turntable-plain.npz", embedder, pixels)
     where = packs.turntable("arc", np.arange(len(pixels))[:, None])
     recipe = replace(
-        GENTLE, epochs=scale.task_epochs, batch_size=BATCH, learning_rate=0.005, seed=scale.seed
+        ADAPTATION, epochs=scale.task_epochs, batch_size=BATCH, learning_rate=0.005, seed=scale.seed
     )
     changed = 0
     for ordering in ORDERINGS:

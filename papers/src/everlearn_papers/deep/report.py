@@ -153,7 +153,7 @@ def text(results: dict[str, Any]) -> str:
         "## The base network read at several depths",
         "",
         "Accuracy on all classes so far; the roots of each stage at length one, side by side "
-        "(`LastStages`). Above, the last stage is read as it is. Wide: behind so many random "
+        "(`LastStages`). Above, the last stage is read as it is. *Random features* are "
         "ReLU features. The network is that of iCaRL and End-to-End above.",
         "",
         tables.table_of_stages(found).to_markdown(),

@@ -156,15 +156,15 @@ def streamed(
     return learner, course
 
 
-def wide_ridge(width: int, device: str) -> Any:
+def ridge_on_random_features(width: int, device: str) -> Any:
     """Return RLSC on random features, on a device."""
-    wide = StreamPipeline(
+    ridge = StreamPipeline(
         [
-            ("wide", RandomFeatures(n_components=width)),
+            ("random", RandomFeatures(n_components=width)),
             ("ridge", RecursiveRLSC(regularization="auto", recoding=0.0, fit_intercept=True)),
         ]
     )
-    return wide if device == "cpu" else wide.to(device)
+    return ridge if device == "cpu" else ridge.to(device)
 
 
 def _teach(learner: Any, X: NDArray[Any], y: NDArray[Any], classes: NDArray[Any]) -> None:

@@ -213,7 +213,7 @@ def table_of_stages(found: Found) -> Table:
     table = Table()
     for key, course in found.get("staged:", {}).items():
         if isinstance(course, dict):
-            name, _, n = key.rpartition(", ")
+            name, _, n = key.replace(" wide", " random features").rpartition(", ")
             table.add(**{"": name, "last stages": n} | _row(course))
     return table
 

@@ -18,7 +18,7 @@ from everlearn.forest.grow import find_split
 from everlearn.forest.randomness import random_below, random_index, random_unit
 from everlearn.forest.route import dot, send
 from everlearn.forest.settings import ForestSettings, Side
-from everlearn.forest.split_svm import adopt_hyperplane, best_hyperplane, sides_of_plane
+from everlearn.forest.split_svm import best_hyperplane, sides_of_plane, store_hyperplane
 from everlearn.forest.tree import Records, Tree, TreeRows
 
 
@@ -133,7 +133,7 @@ def find_linear_split(
     if best < 0:
         return 0.0
     tree.nodes[node].member, tree.nodes[node].size = 0, 0
-    adopt_hyperplane(tree, node, W[best], thresholds[best])
+    store_hyperplane(tree, node, W[best], thresholds[best])
     return gain
 
 

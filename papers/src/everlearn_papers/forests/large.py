@@ -18,6 +18,7 @@ from everlearn_papers.forests.runs import (
     ALL_FEATURES,
     CIFAR,
     EVERY_WAY,
+    FEWER_FEATURES,
     KINDS,
     OMNIGLOT,
     ORDERS,
@@ -40,7 +41,6 @@ from everlearn_papers.report import Section, Setting, published, spread
 
 # Images per class in Fig. 13: the time of MULTIpLE is cubic in the number of images.
 FEW_IMAGES = 15
-FEWER_FEATURES = ALL_FEATURES // 4
 
 
 def fig11(setting: Setting) -> Section:

@@ -9,6 +9,7 @@ Features are whitened as for the forests, except for MET+NCM, where the metric r
 """
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self
@@ -16,12 +17,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
 from everlearn.forest.ncm_forest import NCMForest
 from everlearn.forest.svm_forest import SVMForest
-from everlearn.learners.learned_metric import STEPS
+from everlearn.learners.learned_metric import STEPS, learned_metric
 from everlearn.learners.ncm import NearestClassMean
 from everlearn_papers.forests.choosing import (
     CHOOSING_CLASSES,
@@ -42,7 +44,10 @@ from everlearn_papers.grid import FURTHER
 from everlearn_papers.repeat import Result
 
 LEAST_SQUARES = (1e-5, 1e-4, 1e-3, 1e-2)
-SVM_PASSES = 1000  # at most; 100 are too few on network features
+# Limit of scikit-learn's solver of MC SVM, which ``max_iter`` does not change: with it, the warning
+# that it did not converge is true.
+SVM_PASSES = 100_000
+TOLERANCE = 1e-4  # of the optimality conditions of MC SVM; scikit-learn's default
 MONDRIAN_TREES = 10  # at most: one takes a second
 LINEAR_CANDIDATES = 20  # as many random directions at a node as an SVM forest has hyperplanes
 NOT_WHITENED = "NCM, not whitened"
@@ -55,7 +60,11 @@ CLASSIFIERS: dict[str, tuple[Make, Sequence[Any]]] = {
     NOT_WHITENED: (lambda _, seed, trees: NearestClassMean(), (None,)),
     SVM: (
         lambda C, seed, trees: LinearSVC(
-            multi_class="crammer_singer", C=C, max_iter=SVM_PASSES, random_state=seed
+            multi_class="crammer_singer",
+            C=C,
+            tol=TOLERANCE,
+            max_iter=SVM_PASSES,
+            random_state=seed,
         ),
         (1e-4, 1e-3, 1e-2),
     ),
@@ -126,10 +135,13 @@ def classifiers(
     names: list[str],
     per_class: int | None = None,
 ) -> Result:
-    """Average accuracy and CPU seconds at several numbers of classes, and the grid searches."""
+    """Average accuracy and CPU seconds at several numbers of classes, and the grid searches.
+
+    ``ending`` has :func:`ending` of each fit, of the rivals that are optimised iteratively.
+    """
     stream = ClassStream.of(data_set(data), sizes[-1], seed).with_examples(per_class)
     whitened = {size: stream.whitened(size) for size in sizes}
-    result: Result = {"accuracy": {}, "search": {}, "seconds": {}, "not converged": {}}
+    result: Result = {"accuracy": {}, "search": {}, "seconds": {}, "ending": {}}
     for name in names:
         make, settings = CLASSIFIERS[name]
         parts = [(size, stream if name == NOT_WHITENED else whitened[size]) for size in sizes]
@@ -138,15 +150,38 @@ def classifiers(
         found = choice(partial(make, seed=seed, trees=few), settings, widest, last)
         if found.accuracies:
             result["search"][name] = found.as_result()
-        result["accuracy"][name], result["seconds"][name] = [], []
-        result["not converged"][name] = 0
+        result["accuracy"][name], result["seconds"][name], endings = [], [], []
         for size, part in parts:
             made = make(found.setting, seed=seed, trees=n_trees)
             start = time.process_time()
-            result["not converged"][name] += not fit(made, part.between(0, size))
+            converged = fit(made, part.between(0, size))
+            endings.append(ending(made, converged))
             result["accuracy"][name].append(part.accuracy(made, size))
             result["seconds"][name].append(time.process_time() - start)
+        if any(endings):
+            result["ending"][name] = endings
     return result
+
+
+def ending(made: Any, converged: bool) -> Result:
+    """How the optimisation of a rival ended; empty if it has none.
+
+    ``steps`` are passes of MC SVM and L-BFGS steps of a metric; ``gap`` is the duality gap as a
+    share of the objective; ``loss`` is the loss of a metric, and ``change`` its last decrease.
+    """
+    if isinstance(made, LinearSVC):
+        return {"steps": int(made.n_iter_), "converged": converged}
+    if isinstance(made, MulticlassSVM):
+        return {"steps": made.passes, "gap": made.gap_}
+    if isinstance(made, MetricOfFirst):
+        learned = made.learned_
+        return {
+            "steps": learned.steps,
+            "converged": converged,
+            "loss": learned.loss,
+            "change": learned.change,
+        }
+    return {}
 
 
 class MetricOfFirst:
@@ -156,22 +191,30 @@ class MetricOfFirst:
     ----------
     rank : rank of the metric
     classes : the classes it is learned on; all others only add their means
+    most_steps : limit of the steps of its optimisation
     """
 
-    def __init__(self, rank: int, classes: NDArray[Any]) -> None:
+    def __init__(self, rank: int, classes: NDArray[Any], most_steps: int = STEPS) -> None:
         self.rank = rank
         self.classes = classes
+        self.most_steps = most_steps
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
         is_first = np.isin(y, self.classes)
-        self._means = NearestClassMean(metric="learned", rank=self.rank)
-        self._means.fit(X[is_first], y[is_first])
-        if not is_first.all():
-            self._means.partial_fit(X[~is_first], y[~is_first])
+        known, member_of = np.unique(y[is_first], return_inverse=True)
+        first = X[is_first]
+        means = np.stack([first[member_of == slot].mean(axis=0) for slot in range(len(known))])
+        self.learned_ = learned_metric(
+            first, member_of, None, means, self.rank, most_steps=self.most_steps
+        )
+        if not self.learned_.converged:
+            late = f"not converged in {self.most_steps} steps"
+            warnings.warn(late, ConvergenceWarning, stacklevel=2)
+        self._means = NearestClassMean().fit(X @ self.learned_.W.T, y)
         return self
 
     def predict(self, X: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(self._means.predict(X))
+        return np.asarray(self._means.predict(X @ self.learned_.W.T))
 
 
 def metrics(
@@ -188,7 +231,8 @@ def metrics(
 
     ``"all"`` learns a new metric at every checkpoint. No checkpoint is below the largest k. The
     rank is chosen on the first 50 classes, as all settings of rivals are: held-out examples of k
-    classes alone would choose a rank too low for the classes that follow.
+    classes alone would choose a rank too low for the classes that follow. ``ending`` has
+    :func:`ending` of each fit.
     """
     stream = ClassStream.of(data_set(data), checkpoints[-1], seed)
     stream = stream.with_examples(per_class).with_features(n_features)
@@ -197,19 +241,40 @@ def metrics(
         make = partial(MetricOfFirst, classes=stream.order[:n_first])
         return choice(make, ranks, stream, checkpoints[-1], most=stream.train.X.shape[1])
 
-    def accuracy(rank: int, n_first: int, size: int) -> float:
-        learned = stream.between(0, size)
-        made = MetricOfFirst(rank, stream.order[:n_first]).fit(learned.X, learned.y)
-        return stream.accuracy(made, size)
+    result: Result = {"search": {}, "ending": {}}
+    firsts = {str(k): [k] * len(checkpoints) for k in initial} | {"all": checkpoints}
+    for name, learned_on in firsts.items():
+        found = best(learned_on[-1])
+        result["search"][name] = found.as_result()
+        result[name], result["ending"][name] = [], []
+        for n_first, size in zip(learned_on, checkpoints, strict=True):
+            made = MetricOfFirst(found.setting, stream.order[:n_first])
+            converged = fit(made, stream.between(0, size))
+            result[name].append(stream.accuracy(made, size))
+            result["ending"][name].append(ending(made, converged))
+    return result
 
-    result: Result = {"search": {}}
-    for k in initial:
-        found = best(k)
-        result["search"][str(k)] = found.as_result()
-        result[str(k)] = [accuracy(found.setting, k, size) for size in checkpoints]
-    found = best(checkpoints[-1])
-    result["search"]["all"] = found.as_result()
-    result["all"] = [accuracy(found.setting, size, size) for size in checkpoints]
+
+def metrics_by_steps(
+    seed: int,
+    *,
+    data: str,
+    size: int,
+    rank: int,
+    limits: list[int],
+    n_features: int | None = None,
+    per_class: int | None = None,
+) -> Result:
+    """MET+NCM of all classes with several limits of its steps: whether 30 are too few."""
+    stream = ClassStream.of(data_set(data), size, seed)
+    stream = stream.with_examples(per_class).with_features(n_features)
+    learned = stream.between(0, size)
+    result: Result = {"accuracy": [], "ending": []}
+    for limit in limits:
+        made = MetricOfFirst(rank, stream.order, most_steps=limit)
+        converged = fit(made, learned)
+        result["accuracy"].append(stream.accuracy(made, size))
+        result["ending"].append(ending(made, converged))
     return result
 
 

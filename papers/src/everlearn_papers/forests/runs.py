@@ -41,6 +41,7 @@ EVERY_WAY = (*UPDATES, RETRAINED)
 KINDS = ("NCMF", "SVMF")
 SAMPLINGS = ("quality", "uniform", "size")
 ALL_FEATURES = 1280
+FEWER_FEATURES = ALL_FEATURES // 4
 # Number of class orders, where the paper has one, and where it has ten.
 ORDERS, MANY_ORDERS = 2, 10
 

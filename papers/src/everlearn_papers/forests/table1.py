@@ -9,6 +9,7 @@ import numpy as np
 
 from everlearn.evaluation.table import Table
 from everlearn_papers.forests.choosing import in_words
+from everlearn_papers.forests.grids import not_converged
 from everlearn_papers.forests.rivals import CLASSIFIERS, MONDRIAN_TREES
 from everlearn_papers.forests.row_a import with_shares_of_row_a
 from everlearn_papers.forests.runs import (
@@ -61,7 +62,8 @@ def table1(setting: Setting) -> Section:
         "training images of at most 50 classes, of MET_k+NCM too, though its metric is learned on "
         "k; so is λ of SVMF, with five passes over every node. "
         "MC SVM is scikit-learn's Crammer-Singer SVM; *by gradient* is the same loss by "
-        "stochastic gradient. RF is scikit-learn's random forest; a "
+        "stochastic gradient; how far each got is in *the linear rivals and their grids* below. "
+        "RF is scikit-learn's random forest; a "
         f"Mondrian forest (MF) has at most {MONDRIAN_TREES} trees. {OURS}",
         table,
         conclusions=f"{OTHERWISE} {PIXELS}",
@@ -90,9 +92,10 @@ def _offline_rows(table: Table, setting: Setting, data: str) -> None:
             searches = [run["search"]["all"] for run in metric]
         if searches[0] and searches[0]["tried"]:
             row["setting of each order"] = "; ".join(map(in_words, searches))
-        late = sum(run["not converged"][name] for run in runs_of.get(name, ()))
-        if late:
-            row["fits not converged"] = late
+        endings = [run["ending"].get(name, []) for run in runs_of.get(name, ())]
+        if name == "MET+NCM":
+            endings = [run["ending"]["all"] for run in metric]
+        row["fits not converged"] = not_converged(endings)
         table.add(**row)
 
 
@@ -102,6 +105,7 @@ def _growing_rows(table: Table, setting: Setting, block: str, data: str, start: 
     first, whole = (np.array([run[key] for run in metric]) for key in (str(start), "all"))
     reached = {f"MET_{start}+NCM": (first, 100 * first / whole)}
     chosen = {f"MET_{start}+NCM": "; ".join(in_words(run["search"][str(start)]) for run in metric)}
+    endings = {f"MET_{start}+NCM": [run["ending"][str(start)] for run in metric]}
     sizes = table_sizes(setting, data)
     for kind, runs in several_at_a_time(setting, data, start).items():
         for way in UPDATES:
@@ -120,4 +124,5 @@ def _growing_rows(table: Table, setting: Setting, block: str, data: str, start: 
             row[f"measured {n_classes}"] = f"{mean(accuracies[:, place], 3)} ({share})"
         if name in chosen:
             row["setting of each order"] = chosen[name]
+        row["fits not converged"] = not_converged(endings.get(name, []))
         table.add(**row)

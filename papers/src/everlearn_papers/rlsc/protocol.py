@@ -19,6 +19,7 @@ from everlearn.streams.examples import DataSet, Examples
 from everlearn.streams.orderings import balanced_then_rare
 from everlearn_papers.data import packs
 from everlearn_papers.repeat import Result
+from everlearn_papers.rlsc.categories import held_out_objects
 
 REGULARIZATIONS = np.logspace(0, -3, 20)
 RECODINGS = tuple(round(0.1 * step, 1) for step in range(11))
@@ -31,6 +32,8 @@ MNIST: dict[str, Any] = {
     "sizes": [1, 5, 10, 50, 100, 500],
 }
 MNIST_SEEDS = 10
+# Name of the data set of which a random part is held out in every trial.
+BY_CATEGORY = "categories"
 SETTINGS = {
     "λ / n": f"{len(REGULARIZATIONS)} from {REGULARIZATIONS[-1]:g} to {REGULARIZATIONS[0]:g}",
     "α": f"{len(RECODINGS)} from {RECODINGS[0]:g} to {RECODINGS[-1]:g}",
@@ -41,7 +44,7 @@ def imbalance(
     seed: int,
     *,
     data: str,
-    rare: int,
+    rare: int | str,
     n_balanced: int,
     n_test: int,
     sizes: list[int],
@@ -106,7 +109,7 @@ def with_one_regularization(
 class Trial:
     """Training, validation and test examples of one trial."""
 
-    rare: int
+    rare: int | str
     balanced: Examples
     new: Examples
     validation: Examples
@@ -114,11 +117,11 @@ class Trial:
 
     @classmethod
     def drawn(
-        cls, seed: int, data: str, rare: int, *, n_balanced: int, n_rare: int, n_test: int
+        cls, seed: int, data: str, rare: int | str, *, n_balanced: int, n_rare: int, n_test: int
     ) -> "Trial":
         """Draw a trial; the validation set is a fifth of the balanced training set's size."""
-        source = _data(data)
         rng = np.random.default_rng(seed)
+        source = held_out_objects(rng) if data == BY_CATEGORY else _data(data)
         split = balanced_then_rare(
             source.train.y,
             rare,

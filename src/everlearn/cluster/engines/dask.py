@@ -20,10 +20,10 @@ from everlearn.cluster.work import FitJob, PartReceipt, with_rows, work
 from everlearn.errors import InvalidInput
 
 # Tasks in progress per worker thread: waiting ones hide the latency of the scheduler.
-AHEAD = 3
+TASKS_PER_THREAD = 3
 RETRIES = 3
-# By default Dask's workers return memory at once, so that each block of rows allocates its pages
-# again, which doubles the time of a fold. Our own workers keep them.
+# By default Dask's workers return freed memory to the system at once, so each block of rows
+# allocates new pages, which doubles the time of a fold. Workers started here keep their pages.
 NANNY = "distributed.nanny.pre-spawn-environ"
 KEEP_PAGES = {
     f"{NANNY}.MALLOC_TRIM_THRESHOLD_": 1 << 28,
@@ -61,11 +61,11 @@ class DaskEngine:
         return max(1, sum(self._client.nthreads().values()))
 
     def run(self, job: FitJob, plan: Plan, receive: Receive) -> bytes:
-        futures = _DaskFutures(self._client, job, AHEAD * self.workers)
+        futures = _DaskFutures(self._client, job, TASKS_PER_THREAD * self.workers)
         try:
             return drive(plan, futures, receive)
         finally:
-            futures.call_off()
+            futures.cancel()
 
     def listed(self, collection: Any, name: str, job: FitJob) -> list[Shard]:
         """The row blocks of two dask arrays, X and y, with the same chunks."""
@@ -87,23 +87,23 @@ class _DaskFutures:
     def __init__(self, client: Client, job: FitJob, window: int) -> None:
         self.window = window
         self._client, self._job = client, job
-        self._under_way: dict[str, tuple[str, Future]] = {}
+        self._in_progress: dict[str, tuple[str, Future]] = {}
         self._completed = as_completed(loop=client.loop)
 
     def start(self, task: Task, inputs: list[Future]) -> None:
         rows = [self._rows(shard) for shard in task.shards if shard.kind is Kind.ROWS]
-        bare = with_rows(task, [None] * len(task.shards))
+        without_rows = with_rows(task, [None] * len(task.shards))
         key = f"{'fold' if task.shards else 'merge'}-{task.name[:16]}{token_hex(4)}"
         both = self._client.submit(
-            _work, self._job, bare, inputs, rows, key=key, pure=False, retries=RETRIES
+            _work, self._job, without_rows, inputs, rows, key=key, pure=False, retries=RETRIES
         )
         receipt = self._client.submit(itemgetter(0), both, key=f"receipt-{key}", pure=False)
-        self._under_way[receipt.key] = task.name, both
+        self._in_progress[receipt.key] = task.name, both
         self._completed.add(receipt)
 
     def wait(self) -> list[ShardOutcome]:
         future = next(self._completed)
-        name, both = self._under_way.pop(future.key)
+        name, both = self._in_progress.pop(future.key)
         if future.status in ("cancelled", "lost"):
             return [ShardOutcome(name, lost=f"the task was {future.status}")]
         try:
@@ -118,8 +118,8 @@ class _DaskFutures:
     def release(self, part: Future) -> None:
         part.release()
 
-    def call_off(self) -> None:
-        self._client.cancel([both for _, both in self._under_way.values()])
+    def cancel(self) -> None:
+        self._client.cancel([both for _, both in self._in_progress.values()])
 
     def _rows(self, shard: Shard) -> list[Any]:
         """Futures of the features and labels of a block."""

@@ -24,7 +24,7 @@ from everlearn.cluster.work import FitJob, PartReceipt, work
 from everlearn.errors import InvalidParameter
 
 # Tasks in progress per worker: one that runs, and one ready to follow.
-AHEAD = 2
+TASKS_PER_WORKER = 2
 IDLE_SECONDS = 60
 
 _idle: dict[int, ProcessPoolExecutor] = {}
@@ -57,25 +57,25 @@ class LocalEngine:
 
 class _Pool:
     def __init__(self, job: FitJob, workers: int, folder: Path) -> None:
-        self.window = AHEAD * workers
+        self.window = TASKS_PER_WORKER * workers
         self._job, self._workers, self._folder = job, workers, folder
-        self._under_way: dict[Future[PartReceipt], str] = {}
+        self._in_progress: dict[Future[PartReceipt], str] = {}
         self._executor = _idle.pop(workers, None) or _new_executor(workers)
 
     def start(self, task: Task, inputs: list[Path]) -> None:
         future = self._executor.submit(_work, self._job, task, inputs, self._folder / task.name)
-        self._under_way[future] = task.name
+        self._in_progress[future] = task.name
 
     def wait(self) -> list[ShardOutcome]:
-        done, _ = wait(self._under_way, return_when=FIRST_COMPLETED)
+        done, _ = wait(self._in_progress, return_when=FIRST_COMPLETED)
         if any(isinstance(future.exception(), BrokenProcessPool) for future in done):
-            done, _ = wait(self._under_way)
+            done, _ = wait(self._in_progress)
             self._executor.shutdown(kill_workers=True)
             self._executor = _new_executor(self._workers)
         return [self._outcome(future) for future in done]
 
     def _outcome(self, future: Future[PartReceipt]) -> ShardOutcome:
-        name = self._under_way.pop(future)
+        name = self._in_progress.pop(future)
         try:
             return ShardOutcome(name, future.result(), self._folder / name)
         except BrokenProcessPool as error:
@@ -89,7 +89,7 @@ class _Pool:
 
     def end(self) -> None:
         """Keep the processes for the next fit, unless they are still busy with this one."""
-        if self._under_way or self._workers in _idle:
+        if self._in_progress or self._workers in _idle:
             self._executor.shutdown(kill_workers=True)
         else:
             _idle[self._workers] = self._executor

@@ -1,4 +1,4 @@
-"""Finds the adapter of an engine: by a word, an address, or a client."""
+"""Finds the adapter of an engine by its name, an address, or a client."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -24,7 +24,7 @@ def opened(engine: Any, workers: int | None = None) -> Iterator[Engine]:
     kind = kind_of(engine)
     if workers is not None and kind != "local":
         raise InvalidParameter(
-            "workers is for engine='local'; other engines have their own setting"
+            "workers is for the engine 'local'; other engines have their own setting"
         )
     with _context(kind, engine, workers) as adapter:
         yield adapter
@@ -52,9 +52,9 @@ def _context(kind: str, engine: Any, workers: int | None) -> AbstractContextMana
 
 
 def kind_of(engine: Any) -> str:
-    """The engine of a word, an address or a client."""
-    word = engine if isinstance(engine, str) else _package(engine)
-    kind = {"distributed": "dask", "pyspark": "spark"}.get(word, word.split(":", 1)[0])
+    """The kind of engine that a name, an address or a client stands for."""
+    name = engine if isinstance(engine, str) else _package(engine)
+    kind = {"distributed": "dask", "pyspark": "spark"}.get(name, name.split(":", 1)[0])
     if kind in ("local", "dask", "ray", "spark"):
         return kind
     raise InvalidParameter(

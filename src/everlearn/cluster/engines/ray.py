@@ -15,7 +15,7 @@ from everlearn.cluster.work import FitJob, PartReceipt, with_rows, work
 from everlearn.errors import EverlearnError, InvalidParameter
 
 # Tasks in progress per core: waiting ones hide the latency to the worker.
-AHEAD = 3
+TASKS_PER_CORE = 3
 
 
 @contextmanager
@@ -40,11 +40,11 @@ class RayEngine:
         return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
     def run(self, job: FitJob, plan: Plan, receive: Receive) -> bytes:
-        futures = _RayFutures(job, AHEAD * self.workers)
+        futures = _RayFutures(job, TASKS_PER_CORE * self.workers)
         try:
             return drive(plan, futures, receive)
         finally:
-            futures.call_off()
+            futures.cancel()
 
     def listed(self, collection: Any, name: str, job: FitJob) -> list[Shard]:
         """The blocks of a ``ray.data.Dataset``."""
@@ -64,18 +64,18 @@ class _RayFutures:
     def __init__(self, job: FitJob, window: int) -> None:
         self.window = window
         self._job = ray.put(job)
-        self._under_way: dict[Any, tuple[str, Any]] = {}
+        self._in_progress: dict[Any, tuple[str, Any]] = {}
         # Unlimited retries: a killed worker is not an error of the task.
         self._work = ray.remote(_work).options(num_returns=2, num_cpus=1, max_retries=-1)
 
     def start(self, task: Task, inputs: list[Any]) -> None:
         rows = [_stored(shard.rows) for shard in task.shards if shard.kind is Kind.ROWS]
-        bare = with_rows(task, [None] * len(task.shards))
-        receipt, part = self._work.remote(self._job, bare, len(rows), *rows, *inputs)
-        self._under_way[receipt] = task.name, part
+        without_rows = with_rows(task, [None] * len(task.shards))
+        receipt, part = self._work.remote(self._job, without_rows, len(rows), *rows, *inputs)
+        self._in_progress[receipt] = task.name, part
 
     def wait(self) -> list[ShardOutcome]:
-        done, _ = ray.wait(list(self._under_way), num_returns=1)
+        done, _ = ray.wait(list(self._in_progress), num_returns=1)
         return [self._outcome(receipt) for receipt in done]
 
     def fetch(self, part: Any) -> bytes:
@@ -84,12 +84,12 @@ class _RayFutures:
     def release(self, part: Any) -> None:
         """Nothing to do: the store drops objects without references."""
 
-    def call_off(self) -> None:
-        for receipt in self._under_way:
+    def cancel(self) -> None:
+        for receipt in self._in_progress:
             ray.cancel(receipt, force=True)
 
     def _outcome(self, receipt: Any) -> ShardOutcome:
-        name, part = self._under_way.pop(receipt)
+        name, part = self._in_progress.pop(receipt)
         try:
             return ShardOutcome(name, ray.get(receipt), part)
         except RayTaskError as error:

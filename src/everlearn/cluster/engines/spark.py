@@ -78,16 +78,16 @@ class SparkEngine:
 
         thread = InheritableThread(target=collect, daemon=True)
         thread.start()
-        told: set[str] = set()
+        passed: set[str] = set()
         try:
             while thread.is_alive():
                 thread.join(POLL_SECONDS)
-                self._tell(receive, told)
+                self._pass_receipts(receive, passed)
         except BaseException:
             self._context.cancelJobGroup(group)
             thread.join()
             raise
-        self._tell(receive, told)
+        self._pass_receipts(receive, passed)
         (outcome,) = ended
         if isinstance(outcome, BaseException):
             raise outcome
@@ -103,33 +103,33 @@ class SparkEngine:
     def _tree(self, job: FitJob, plan: Plan) -> Any:
         """An RDD that holds only the last part."""
         receipts = self._receipts
-        made: Any = None
-        places: dict[str, int] = {}
+        parts: Any = None
+        positions: dict[str, int] = {}
         for _, level in groupby(sorted(plan.tasks, key=attrgetter("level")), attrgetter("level")):
             tasks = list(level)
             sources = [self._input_parts(job, tasks), *_partitions_among(tasks)]
-            if made is not None:
-                sources.append(_merged(job, tasks, made, places, receipts))
-            made = self._context.union(sources)
-            places = {task.name: place for place, task in enumerate(tasks)}
-        return made
+            if parts is not None:
+                sources.append(_merged(job, tasks, parts, positions, receipts))
+            parts = self._context.union(sources)
+            positions = {task.name: index for index, task in enumerate(tasks)}
+        return parts
 
     def _input_parts(self, job: FitJob, tasks: list[Task]) -> Any:
         """Parts of the tasks without inputs."""
         receipts = self._receipts
         parts = [
-            (place, task)
-            for place, task in enumerate(tasks)
+            (index, task)
+            for index, task in enumerate(tasks)
             if not task.awaited and not _is_partition(task)
         ]
         return self._context.parallelize(parts, max(1, len(parts))).map(
             lambda item: (item[0], _work(job, item[1], (), receipts))
         )
 
-    def _tell(self, receive: Receive, told: set[str]) -> None:
+    def _pass_receipts(self, receive: Receive, passed: set[str]) -> None:
         for receipt in list(self._receipts.value):
-            if receipt.name not in told:
-                told.add(receipt.name)
+            if receipt.name not in passed:
+                passed.add(receipt.name)
                 receive(receipt)
 
 
@@ -149,22 +149,23 @@ def _work(job: FitJob, task: Task, parts: Iterable[bytes], receipts: Any) -> byt
 
 
 def _merged(
-    job: FitJob, tasks: list[Task], below: Any, places_below: dict[str, int], receipts: Any
+    job: FitJob, tasks: list[Task], below: Any, positions_below: dict[str, int], receipts: Any
 ) -> Any:
     """Parts merged from the level below, in the order given by the tasks."""
-    belongs = {
-        places_below[child]: (place, position)
-        for place, task in enumerate(tasks)
+    # For each part below: the index of its task, and its position among the task's inputs.
+    destinations = {
+        positions_below[child]: (index, position)
+        for index, task in enumerate(tasks)
         for position, child in enumerate(task.awaited)
     }
 
     def address(part: tuple[int, bytes]) -> tuple[int, tuple[int, bytes]]:
-        place, position = belongs[part[0]]
-        return place, (position, part[1])
+        index, position = destinations[part[0]]
+        return index, (position, part[1])
 
     def merge(group: tuple[int, Iterable[tuple[int, bytes]]]) -> tuple[int, bytes]:
-        place, children = group
-        return place, _work(job, tasks[place], [data for _, data in sorted(children)], receipts)
+        index, children = group
+        return index, _work(job, tasks[index], [data for _, data in sorted(children)], receipts)
 
     return below.map(address).groupByKey(len(tasks), partitionFunc=int).map(merge)
 

@@ -1,12 +1,13 @@
-"""``update="auto"``, our own: a node is grown again when it has been outgrown.
+"""``update="auto"``, not from the paper: nodes that became much heavier are grown again.
 
-A splitting function that was the best for w examples is kept until more than w·p have reached its
-node; then the node and everything below it are grown again, from all of them. A leaf that could not
-be split is tried again when it is q times as heavy. (p and q: ``PATIENCE``, ``LEAF_PATIENCE`` in
-grow.py, where each node gets its ``limit``.) Between two renewals of a node the examples that pay
-for the second arrive, so an example costs O(p / (p − 1)) growths of each node it passes, however
-many came before it and however small the batches are. Drawing a share of all nodes at every call,
-as RTST and RUST do, costs in proportion to everything learned before.
+A splitting function chosen from examples of weight w is kept until the examples at its node weigh
+more than p w; then the node and everything below it are grown again, from all of them. A leaf that
+could not be split is tried again when it is q times as heavy. p is ``REGROW_FACTOR``, randomised
+for each node, and q ``LEAF_REGROW_FACTOR`` in grow.py, where each node gets its ``limit``.
+
+The amortised cost of an example is O(p / (p − 1)) growths of each node it passes, however many came
+before it and however small the batches are. RTST and RUST draw a share of all nodes at every call,
+which costs in proportion to everything learned before.
 """
 
 import numpy as np
@@ -32,7 +33,7 @@ from everlearn.forest.update.batch import TreeBatch
 def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:
     """The tree with new examples passed down, and outgrown nodes grown again."""
     touched = np.zeros(len(tree.nodes), np.bool_)
-    pass_down_or_renew(tree, batch.rows, batch.arrived.copy(), touched, settings)
+    pass_down_or_regrow(tree, batch.rows, batch.arrived.copy(), touched, settings)
     return with_leaves_grown(tree, batch.rows, touched, settings)
 
 
@@ -51,7 +52,7 @@ def node_weights(tree: Tree, rows: TreeRows) -> Floats64:
 
 
 @compiled
-def pass_down_or_renew(
+def pass_down_or_regrow(
     tree: Tree, rows: TreeRows, index: Ints, touched: NDArray[np.bool_], settings: ForestSettings
 ) -> None:
     """Pass new examples down to leaves; a node that becomes too heavy is cut to a leaf.

@@ -1,4 +1,4 @@
-"""New examples for a tree, as every update gets them."""
+"""The input of an update: new examples for a tree."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,8 @@ class TreeBatch(NamedTuple):
     rows : all stored examples, including the new ones
     arrived : the indices of the new examples
     intensity : float
-        1 for a batch with a new class; otherwise its weight as a share of a class.
+        1 for a batch with a new class; otherwise the weight of the batch as a share of the average
+        weight of a class, at most 1.
     """
 
     rows: TreeRows

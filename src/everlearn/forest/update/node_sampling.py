@@ -4,11 +4,11 @@
     size      p(n) ∝ 1/(|T_n| + 1)
     quality   p(n) ∝ 1/Q(n),  Q(n) = H(S^n) − Σ_leaves |S^l|/|S^n| H(S^l)                   (Eq. 10)
 
-⌈πN⌉ nodes without replacement: those with the smallest −ln(u)/p, u uniform. Cost: O(examples ·
-depth) for quality, O(nodes) for the others.
+⌈πN⌉ nodes are drawn without replacement: those with the smallest −ln(u)/p(n), u uniform. Cost:
+O(examples · depth) for quality, O(nodes) for the others.
 
 Deviation from the paper: a call without a new class draws in proportion to the size of its batch,
-its ``intensity``, and rounds at random.
+its ``intensity``, with the expected number rounded up or down at random.
 """
 
 import math
@@ -55,7 +55,7 @@ def drawn_nodes(tree: Tree, rows: TreeRows, n_wanted: int, settings: ForestSetti
 
 @compiled
 def subtree_sizes(tree: Tree, nodes: Ints) -> Ints:
-    """The number of nodes at and below each of ``nodes``, which are a whole tree in its order."""
+    """The number of nodes at and below each node; ``nodes`` is the whole tree, parents first."""
     by_node, sizes = ints(tree.used[0].nodes, 0), ints(nodes.shape[0], 1)
     for i in range(nodes.shape[0] - 1, -1, -1):
         node = nodes[i]
@@ -67,15 +67,14 @@ def subtree_sizes(tree: Tree, nodes: Ints) -> Ints:
 
 @compiled
 def qualities(tree: Tree, rows: TreeRows, nodes: Ints, settings: ForestSettings) -> Floats64:
-    """Q(n) of each of ``nodes``, which are a whole tree in its order; zero where n does not split.
+    """Q(n) of each node (Eq. 10), zero for leaves; ``nodes`` is the whole tree, depth first.
 
-    |S| H(S) = f(Σ n) − Σ f(n) needs only the classes at a node, so that each example is counted
-    once per node above it.
+    With |S| H(S) = f(Σ n) − Σ f(n), an example is counted once at each node above it.
     """
     n = tree.used[0].nodes
     members, counts = rows_of(tree, nodes)
     end = 0
-    # In this order the leaves below a node stand together: it owns members[begin:ends].
+    # In this order the examples below a node are consecutive in members.
     ends, last = ints(nodes.shape[0], 0), ints(n, 0)
     for i in range(nodes.shape[0]):
         end += counts[i]
@@ -86,11 +85,11 @@ def qualities(tree: Tree, rows: TreeRows, nodes: Ints, settings: ForestSettings)
         left, right = tree.nodes[node].left, tree.nodes[node].right
         last[node] = ends[i] if left == NONE else last[right]
         begin = ends[i] - counts[i]
-        for place in range(begin, last[node]):
-            weights[rows.slot[members[place]]] += rows.weight[members[place]]
+        for j in range(begin, last[node]):
+            weights[rows.slot[members[j]]] += rows.weight[members[j]]
         terms, total = 0.0, 0.0
-        for place in range(begin, last[node]):
-            slot = rows.slot[members[place]]
+        for j in range(begin, last[node]):
+            slot = rows.slot[members[j]]
             if weights[slot] > 0.0:
                 total += weights[slot]
                 terms += entropy_term(weights[slot], settings.entropies)

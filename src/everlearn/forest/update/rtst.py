@@ -1,7 +1,7 @@
 """RTST, retrain subtree (Sec. 4.3): drawn nodes become leaves again and are grown from all classes.
 
-π of the splitting nodes are drawn (Sec. 4.5). π = 0 is IGT; drawing the root gives a new tree. The
-cost of growing a drawn node depends on all examples below it, however old.
+A share π of the splitting nodes is drawn (Sec. 4.5). π = 0 is IGT; drawing the root gives a new
+tree. Growing a drawn node costs in proportion to all examples below it, however old.
 
 Deviations from the paper: new examples are passed down before nodes are drawn, so that the quality
 of a node includes all classes; the root may be drawn.

@@ -1,15 +1,16 @@
 """RUST, reuse subtree (Sec. 4.4): splitting functions of drawn nodes are extended by new classes.
 
-    for π of the splitting nodes n (Sec. 4.5), a parent before its children:
+    for a share π of the splitting nodes n (Sec. 4.5), a parent before its children:
         f^n → f'^n, extended by the classes that are new at n       NCM: Eq. 9   SVM: Sec. 4.4.2
         examples with f'^n(x) ≠ f^n(x) pass through the subtree on the other side
-        leaves left with μ or less are cut into their parents
+        leaves whose weight is then μ or less are merged into their parents
 
-The subtree below a node stays, so RUST costs one splitting function and the examples that change
-sides where RTST costs a subtree.
+The subtree below a node stays. So a drawn node costs one splitting function, and routing the
+examples that change sides; in RTST it costs training its whole subtree.
 
 Deviations from the paper: new examples are passed down before nodes are drawn; several new classes
-are added to a node together; a node that became a leaf by a cut may grow again. As in the paper, a
+are added to a node together; nodes are visited depth first instead of breadth first; a node that
+became a leaf by a merge may grow again. As in the paper, a
 node without new classes, or where no extension gains, is not changed.
 """
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from everlearn.compiled import compiled, inner
 from everlearn.forest.buffers import Bytes, Ints, ints
-from everlearn.forest.gain import census
+from everlearn.forest.gain import count_classes
 from everlearn.forest.grow import (
     extend_split,
     has_room,
@@ -31,8 +32,8 @@ from everlearn.forest.tree import (
     Tree,
     TreeRows,
     collapse,
+    insert_rows,
     leaf_weight,
-    put_in,
     rows_of,
     subtree,
 )
@@ -47,16 +48,16 @@ def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:
     new = np.zeros(len(batch.rows.slot), np.uint8)
     new[batch.arrived] = 1
     nodes = nodes_to_update(tree, batch, settings)
-    # A node keeps its members, even if a node grown now would have fewer.
-    roomy = settings._replace(
+    # Extended nodes keep their members, which may be more than a node grown now would have.
+    for_extension = settings._replace(
         members_per_node=int(tree.nodes["size"][nodes].max(initial=settings.members_per_node)),
         vectors_per_node=int(tree.nodes["n_vectors"][nodes].max(initial=settings.vectors_per_node)),
     )
     while len(nodes):
-        n_done = reuse_within_room(tree, nodes, batch.rows, new, touched, roomy)
+        n_done = reuse_within_room(tree, nodes, batch.rows, new, touched, for_extension)
         nodes = nodes[n_done:]
         if len(nodes):
-            tree = with_room_for_splits(tree, roomy)
+            tree = with_room_for_splits(tree, for_extension)
     return with_leaves_grown(tree, batch.rows, touched, settings)
 
 
@@ -134,7 +135,7 @@ def move(
             count += 1
     moving = moving[:count]
     leaves = leaves_of(tree, settings.split, top, rows.X, moving)
-    put_in(tree, moving, leaves)
+    insert_rows(tree, moving, leaves)
     for i in range(count):
         touched[leaves[i]] = True
 
@@ -150,7 +151,7 @@ def extend_node(
     settings: ForestSettings,
 ) -> float:
     """f^n → f'^n by the classes all of whose examples at the node came with this batch."""
-    at = census(rows, index, sides, settings.n_slots)
+    at = count_classes(rows, index, sides, settings.n_slots)
     known, arriving = ints(at.slots.shape[0], 0), ints(at.slots.shape[0], NONE)
     for i in range(index.shape[0]):
         if not new[index[i]]:

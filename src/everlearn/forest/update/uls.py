@@ -1,6 +1,6 @@
 """ULS, update leaf statistics (Sec. 4.1): new examples join the leaves they fall into.
 
-P_l(κ) changes, the tree does not. O(depth) splitting functions per example.
+P_l(κ) changes, the structure of the tree does not. An example costs O(depth) splitting functions.
 """
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from everlearn.forest.route import leaves_of
 from everlearn.forest.settings import ROOT, ForestSettings
-from everlearn.forest.tree import Tree, put_in
+from everlearn.forest.tree import Tree, insert_rows
 from everlearn.forest.update.batch import TreeBatch
 
 
@@ -21,7 +21,7 @@ def taught(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> Tree:
 def pass_down(tree: Tree, batch: TreeBatch, settings: ForestSettings) -> NDArray[np.bool_]:
     """Put new examples into their leaves; returns a mask of these leaves."""
     leaves = leaves_of(tree, settings.split, ROOT, batch.rows.X, batch.arrived)
-    put_in(tree, batch.arrived, leaves)
+    insert_rows(tree, batch.arrived, leaves)
     touched = np.zeros(len(tree.nodes), np.bool_)
     touched[leaves] = True
     return touched

@@ -31,8 +31,8 @@ from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.factor import Factor
 from everlearn.statistics.moments import Moments
 
-# The running discriminant rounds ρ down to a grid with this ratio between neighbours.
-RIDGE_GRID = 1.05
+# The running discriminant rounds ρ to a grid with this ratio between neighbours: by less than 5 %.
+RIDGE_GRID = 1.1
 
 
 class Shrinkage(Protocol):

@@ -11,16 +11,16 @@ When A grows by r rᵀ, with u = A⁻¹ r,
 and q of the class that moved is recomputed: O(d² + K d) for an example and a question.
 
 Where S does not grow, ρ grows by one part in N per example, which a rank-one update cannot follow.
-It is therefore rounded down to a grid of 5 % steps, and the solution for the next step is prepared
+It is therefore rounded to a grid of 10 % steps, and the solution for the next step is prepared
 beside the one in use, a slice of it with every example and every question
 (:class:`NextSolution`): its factor row by row, q class by class, then the examples that arrived in
 the meantime, together (:class:`LateExamples`). A slice costs about as much as four questions, so no
 call costs more than a few times what the others do.
 
-The result is a function of the moments alone, with a shrinkage up to 5 % smaller than requested, if
+The result is a function of the moments alone, with a shrinkage within 5 % of the one requested, if
 the next solution is ready in time. It takes (d³/6 + 0.3 K d²) / (8 d² + 4 K d) calls: 25 to 80 for
-1,280 features. If ρ grows by 5 % faster than that, in the first few hundred examples, the shrinkage
-in use is that of so many calls ago.
+1,280 features. If ρ grows by 10 % faster than that, in the first few hundred examples, the
+shrinkage in use is that of so many calls ago.
 """
 
 from collections.abc import Iterator
@@ -141,7 +141,7 @@ class RunningDiscriminant:
         With a question for each example there are two slices, a quarter of which is spent on the
         examples that arrive in the meantime.
         """
-        left = (RIDGE_GRID ** (cell + 1) / ridge - 1.0) * moments.scatter_weight / moments.unit
+        left = (RIDGE_GRID ** (cell + 0.5) / ridge - 1.0) * moments.scatter_weight / moments.unit
         d = self._n_features
         work = d**3 / 6 + SHARE * moments.n_slots * d**2 / 2
         return left <= work / (1.5 * slice_of(moments))
@@ -471,8 +471,8 @@ def ridge_of_shrinkage(shrinkage: Shrinkage, moments: Moments) -> float:
 
 
 def cell_of(ridge: float) -> int:
-    """The step of the grid at or below ρ."""
-    return int(np.floor(np.log(ridge) / np.log(RIDGE_GRID)))
+    """The step of the grid that is nearest to ρ."""
+    return round(float(np.log(ridge) / np.log(RIDGE_GRID)))
 
 
 def squared_lengths(rows: Array) -> Array:

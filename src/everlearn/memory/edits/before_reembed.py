@@ -2,8 +2,8 @@
 
     before-reembed-OPERATION     the journal before the change, as an SQLite file
 
-It is kept for the last change only, until the next one or an erase. One log cannot hold vectors of
-two networks, so the whole journal has to be restored.
+Only that of the last change is kept, until the next one or an erase. Since one log cannot have
+vectors of two networks, the whole journal is restored.
 """
 
 import contextlib
@@ -23,10 +23,10 @@ PREFIX = "before-reembed-"
 
 
 def keep_before(caches: Caches, journal: Journal) -> None:
-    """Keep a copy of the journal, for an undo of the operation about to start."""
+    """Keep a copy of the journal, to undo the operation that is about to begin."""
     try:
-        with tempfile.TemporaryDirectory(prefix="everlearn-") as place:
-            copy = Path(place) / FILE
+        with tempfile.TemporaryDirectory(prefix="everlearn-") as folder:
+            copy = Path(folder) / FILE
             journal.db.copy_to(copy)
             caches.write(_name(journal.last_operation + 1), copy.read_bytes())
     except OSError as error:
@@ -53,10 +53,10 @@ def undo_reembed(caches: Caches, journal: Journal) -> operations.Change:
             f"{_name(change.id)}, the earlier journal, is gone from {journal.db.memory}, so the "
             "change of network cannot be undone; change back with reembed"
         ) from None
-    with tempfile.TemporaryDirectory(prefix="everlearn-") as place:
-        (Path(place) / FILE).write_bytes(data)
-        with contextlib.closing(FolderStorage(Path(place)).open(write=False)) as before:
-            with before.one_view():
+    with tempfile.TemporaryDirectory(prefix="everlearn-") as folder:
+        (Path(folder) / FILE).write_bytes(data)
+        with contextlib.closing(FolderStorage(Path(folder)).open(write=False)) as before:
+            with before.read_transaction():
                 require_intact(Journal(before))
                 if Journal(before).last_operation >= change.id:
                     raise NothingToUndo(f"{_name(change.id)} is not the journal before the change")

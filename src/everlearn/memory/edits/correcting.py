@@ -1,4 +1,4 @@
-"""Corrects the name of an example that was taught or answered wrongly."""
+"""Corrects the name of an example that was taught under a wrong name, or answered wrongly."""
 
 from dataclasses import dataclass
 
@@ -32,23 +32,23 @@ class Correction:
 
 
 def correct(journal: Journal, example: Example, name: str, *, also: bool) -> Correction:
-    """Give an example its right name, as one operation; call inside a transaction.
+    """Teach or move an example to its right name, as one operation; call inside a transaction.
 
-    With ``also`` it keeps the names it has. Does nothing if the name is already right.
+    With ``also`` it keeps its other names. Does nothing if the name is already right.
     """
     ensure_kind(journal, example)
-    known = journal.same(example)
-    right = journal.same(example, name)
+    known = journal.find_same(example.same_as)
+    right = journal.find_same(example.same_as, name)
     wrong = [] if also else [teaching for teaching in known if teaching not in right]
     moved_from = tuple(journal.tally(wrong))
     if right and not wrong:
         return Correction(name, (), taught=False)
     operation = begin(journal, "correct")
     if right:
-        journal.take_back(operation, wrong)
+        journal.stop_counting(operation, wrong)
     elif wrong:
         # One teaching stays, under the right name: the same image counts once.
-        journal.take_back(operation, wrong[1:])
+        journal.stop_counting(operation, wrong[1:])
         journal.move(operation, wrong[:1], name)
     else:
         journal.add(operation, name, example)

@@ -1,7 +1,7 @@
 """Everything that changes a Memory: each method is one operation on the journal.
 
 A change is made inside :meth:`OpenMemory.changing`, so there is one writer, and is on disk when the
-method returns. The file named after a change implements it.
+method returns. Each change is implemented in the file with its name.
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 from everlearn.errors import AlreadyThere, InvalidParameter, NotMergeable
 from everlearn.images.embedders import Embedder
-from everlearn.images.folders import is_reserved, require_name, tidy
+from everlearn.images.folders import folded, is_reserved, require_name, tidy
 from everlearn.memory.answers import Outcome, Summary
 from everlearn.memory.edits import operations
 from everlearn.memory.edits.before_reembed import keep_before, remove_before, undo_reembed
@@ -19,7 +19,7 @@ from everlearn.memory.edits.correcting import Correction, correct
 from everlearn.memory.edits.exchanging import parts
 from everlearn.memory.edits.forgetting import Forgotten, TeachingSelection
 from everlearn.memory.edits.intake import Intake
-from everlearn.memory.edits.merging import Merged, Synced, are_equal, merge
+from everlearn.memory.edits.merging import Merged, Synced, are_equal, merge, take_names_there
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.edits.part_vectors import compare_all, embed_missing
 from everlearn.memory.edits.reembed import (
@@ -32,20 +32,21 @@ from everlearn.memory.edits.reembed import (
 from everlearn.memory.edits.relocating import Relocation, relocate
 from everlearn.memory.edits.unknowns import UnknownImage, find_group, nearest_names
 from everlearn.memory.edits.writing import Spelling, TeachingWriter, begin, in_parts, require_group
-from everlearn.memory.insight.verify import completed
-from everlearn.memory.model.strictness import ACCEPT, require_share
+from everlearn.memory.insight.verify import complete_receipt
+from everlearn.memory.model.strictness import ACCEPT, require_accept
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
 from everlearn.memory.storage import receipts
 from everlearn.memory.storage.integrity import require_intact
+from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.tombstones import counting
 from everlearn.regions.region_embedder import require_mode
 
-# A snapshot is written when the log has grown by this much since the last one.
+# A snapshot is written when the log has grown by this many entries since the last one.
 SNAPSHOT_EVERY = 4096
 
-
+# Returns the groups of kept unknown images.
 Groups = Callable[[], list[list[UnknownImage]]]
 
 
@@ -77,9 +78,9 @@ class Editor:
         require_group(group)
         with self._opened.changing() as journal:
             spelled = Spelling(journal)(name)
-            taken = self.intake.one(example, source)
+            converted = self.intake.one(example, source)
             writer = TeachingWriter(journal, "teach", again=again, also=also, group=group)
-            outcome = writer.write([(spelled, taken)])[0]
+            (outcome,) = writer.write([(spelled, converted)])
             self._snapshot()
             if not isinstance(outcome, bool):
                 raise outcome
@@ -94,21 +95,21 @@ class Editor:
         acknowledge: Callable[[Outcome], None] | None,
     ) -> Summary:
         taught = repeated = refused = 0
-        tell = acknowledge or (lambda outcome: None)
+        report = acknowledge or (lambda outcome: None)
         with self._opened.changing() as journal:
             writer = TeachingWriter(journal, "teach", again=again, also=also)
-            taken_in = self.intake.many(_spelled(examples, Spelling(journal)))
-            for part in in_parts(taken_in, journal.db.rows_at_once):
-                good = [(name, taken) for name, taken in part if isinstance(taken, Example)]
-                outcomes = iter(writer.write(good))
-                for name, taken in part:
-                    found = next(outcomes) if isinstance(taken, Example) else taken.error
-                    if isinstance(found, bool):
-                        taught, repeated = taught + found, repeated + (not found)
-                        tell(Outcome(_as_text(taken.source), name, found))
+            converted = self.intake.many(_spelled(examples, Spelling(journal)))
+            for part in in_parts(converted, journal.db.rows_at_once):
+                readable = [(name, one) for name, one in part if isinstance(one, Example)]
+                outcomes = iter(writer.write(readable))
+                for name, one in part:
+                    result = next(outcomes) if isinstance(one, Example) else one.error
+                    if isinstance(result, bool):
+                        taught, repeated = taught + result, repeated + (not result)
+                        report(Outcome(_as_text(one.source), name, result))
                     else:
                         refused += 1
-                        tell(Outcome(_as_text(taken.source), name, False, found))
+                        report(Outcome(_as_text(one.source), name, False, result))
                 self._snapshot()
         return Summary(taught, repeated, refused)
 
@@ -116,15 +117,15 @@ class Editor:
         require_name(name)
         with self._opened.changing() as journal:
             spelled = Spelling(journal)(name)
-            taken = self.intake.one(example, source)
+            converted = self.intake.one(example, source)
             with journal.transaction():
-                return correct(journal, taken, spelled, also=also)
+                return correct(journal, converted, spelled, also=also)
 
     def forget(self, selection: TeachingSelection) -> Forgotten:
         with self._opened.one_change() as journal:
             found = selection.found(journal, self.intake, forgotten=False)
             tally = journal.tally(found)
-            journal.take_back(begin(journal, "forget"), found)
+            journal.stop_counting(begin(journal, "forget"), found)
             journal.db.record_event("forgotten", count=len(found), names=tally)
         return Forgotten(len(found), tally)
 
@@ -140,19 +141,21 @@ class Editor:
         opened = self._opened
         with opened.changing() as journal, journal.db.exclusive():
             before = opened.read(lambda: opened.model().digest())
-            likely = opened.read(lambda: nearest_names(opened.model(), journal))
+            nearest = opened.read(lambda: nearest_names(opened.model(), journal))
             with journal.transaction():
                 found = _found_in_history(selection, journal, self.intake)
                 tally, traces = journal.tally(found), receipts.traces(journal, found)
-                whole = {name for name in tally if set(journal.find(name=name)) <= set(found)}
-                resembling = [number for number, name in likely.items() if name in whole]
+                erased_names = {
+                    name for name in tally if set(journal.find(name=name)) <= set(found)
+                }
+                resembling = [number for number, name in nearest.items() if name in erased_names]
                 removed = erasing.erase(journal, found, resembling)
                 journal.db.record_event("erased", count=len(found), names={})
-                digests = receipts.keyed(journal, receipts.gone(journal, traces))
+                digests = receipts.keyed_digests(journal, receipts.not_shared(journal, traces))
             opened.history.drop()
             opened.finish_erase(wait=True)
             after = opened.read(lambda: opened.model().digest())
-            receipt = receipts.receipt(
+            receipt = receipts.make_receipt(
                 journal,
                 found,
                 digests,
@@ -173,9 +176,8 @@ class Editor:
         with self._opened.changing() as journal:
             spelling = Spelling(journal)
             old = spelling.of_known(old)
-            # A name may take another spelling of its own.
-            own = tidy(new).casefold() == tidy(old).casefold() and not is_reserved(new)
-            spelled = tidy(new) if own else spelling(new)
+            respelled = folded(new) == folded(old) and not is_reserved(new)
+            spelled = tidy(new) if respelled else spelling(new)
             with journal.transaction():
                 operations.rename(journal, old, spelled)
         return spelled
@@ -196,7 +198,7 @@ class Editor:
     def merge(self, other: "Editor", conflicts: str = "list", group: str | None = None) -> Merged:
         """Take over what another Memory was taught and what it forgot.
 
-        ``conflicts="there"`` gives pictures with a different name there that name.
+        With ``conflicts="there"`` a picture with a different name there gets that name.
         """
         require_group(group)
         here, there = self._opened, other._opened
@@ -208,12 +210,14 @@ class Editor:
                 f"{here.mode!r}; change one of them: everlearn reembed --regions, in Python "
                 "reembed(regions=...)"
             )
-        with here.changing() as journal, there.journal.db.one_view():
+        with here.changing() as journal, there.journal.db.read_transaction():
             require_intact(there.journal)
             merged = merge(journal, there.journal, self._snapshot, group)
-        if conflicts == "there":
-            for conflict in merged.conflicts:
-                self.move_pictures([conflict.digest], conflict.there)
+        if conflicts == "there" and merged.conflicts:
+            with here.one_change() as journal:
+                several = take_names_there(journal, merged.conflicts)
+            if several:
+                self.merge(other)  # teaches the other names of these pictures
         return merged
 
     def sync(self, other: "Editor", conflicts: str) -> Synced:
@@ -230,24 +234,13 @@ class Editor:
         return bool(opened.read(lambda: opened.journal.fact("embedder")))
 
     def parts(self, place: Path, most_bytes: int) -> Iterator[Path]:
-        """Write everything a merge needs below a folder, as journals of about so many bytes."""
-        with self._opened.guard, self._opened.journal.db.one_view():
+        """Write everything a merge needs below a folder, as journals of about ``most_bytes``."""
+        with self._opened.guard, self._opened.journal.db.read_transaction():
             yield from parts(self._opened.journal, place, most_bytes)
 
     def counting(self) -> set[tuple[bytes, str]]:
-        """The pictures that count, each as a pair of digest and name."""
+        """All current teachings, each as a pair of the picture's digest and the name."""
         return self._opened.read(lambda: set(counting(self._opened.journal)))
-
-    def move_pictures(self, digests: Iterable[bytes], name: str) -> None:
-        """Make pictures count under this name only, whatever names they have."""
-        with self._opened.one_change() as journal:
-            operation = begin(journal, "correct")
-            for digest in digests:
-                first, *more = journal.find(digest=digest)
-                before = journal.tally([first, *more])
-                journal.take_back(operation, more)
-                journal.move(operation, [first], name)
-                journal.db.record_event("corrected", name=name, moved_from=list(before))
 
     def relocate(self, old: str, new: str) -> Relocation:
         with self._opened.one_change() as journal:
@@ -261,7 +254,7 @@ class Editor:
         *,
         drop: bool,
     ) -> Reembedding:
-        """Recompute all vectors; what is ``None`` stays as it is."""
+        """Recompute all vectors; ``None`` keeps the embedder or the region mode."""
         mode = self._opened.mode if regions is None else regions
         require_mode(mode)
         embedder = self.intake.embedder if embedder is None else embedder
@@ -285,7 +278,7 @@ class Editor:
     def compare(
         self, embedders: list[Embedder], modes: tuple[str, ...], progress: Progress | None
     ) -> list[Comparison]:
-        """Accuracy with other embedders and parts; the vectors made for it are kept for reembed."""
+        """Accuracy with other embedders and region modes; :meth:`reembed` reuses the vectors."""
         for mode in modes:
             require_mode(mode)
         caches, limits = self._opened.storage.caches, self.intake.limits
@@ -310,7 +303,7 @@ class Editor:
             opened.note_mode()
 
     def set_accept(self, accept: float) -> None:
-        require_share(accept)
+        require_accept(accept)
         with self._opened.one_change() as journal:
             journal.set_fact(ACCEPT, repr(float(accept)))
 
@@ -338,7 +331,7 @@ class Editor:
     def complete_receipt(self, receipt: Path) -> list[str]:
         with self._opened.changing():
             self._opened.finish_erase(wait=True)
-            return completed(self._opened.history, receipt)
+            return complete_receipt(self._opened.history, receipt)
 
     def name_unknowns(self, groups: Groups, group: int, name: str) -> int:
         """Teach a group of kept unknown images; ``groups`` lists them inside the change."""
@@ -364,18 +357,23 @@ class Editor:
         self._opened.snapshot(at_least=SNAPSHOT_EVERY)
 
 
-def _found_in_history(selection: TeachingSelection, journal: Any, intake: Intake) -> list[int]:
-    """As for forgetting, but also finds names and sources that exist only in the history."""
+def _found_in_history(selection: TeachingSelection, journal: Journal, intake: Intake) -> list[int]:
+    """Ids of the selected teachings, including those that no longer count.
+
+    Empty for a name that no teaching has and only the history contains; an erase removes it.
+    """
     word = selection.name if selection.name is not None else selection.what
-    if isinstance(word, str) and journal.only_remembered(word):
+    if isinstance(word, str) and journal.is_in_history_only(word):
         return []
     return selection.found(journal, intake, forgotten=True)
 
 
 def _spelled(examples: Iterable[tuple[Any, str]], spelling: Spelling) -> Iterator[tuple[Any, str]]:
+    """The examples with their names as they are stored."""
     for example, name in examples:
         yield example, spelling(name)
 
 
 def _as_text(source: Any) -> str:
+    """The path of a source; empty for bytes."""
     return "" if isinstance(source, bytes) else os.fspath(source)

@@ -1,9 +1,9 @@
 """Splits a Memory into small journals that can be sent, for a merge on another machine.
 
-The receiver merges each part like a Memory, with the same checks of every row. All names
-of a picture are in one part, or a second name would look like a conflict. The last part also has
-what was forgotten (without a vector) and the tombstones of what was erased, and with them pictures
-that were taught again after that, so that the later word counts.
+The receiver merges each part as it would a Memory, with the same checks of every row. All names of
+a picture are in one part, because a second name in another part would look like a conflict. What
+was forgotten (without its vector), the tombstones of what was erased, and pictures that were taught
+again after an erase are in the last part, where the merge can see which event is the latest.
 """
 
 import contextlib
@@ -14,14 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
+from everlearn.errors import AlreadyThere, CannotWrite
 from everlearn.memory.edits.writing import begin, keep_operation
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.sqlite.database import FILE
 from everlearn.memory.storage.sqlite.folder import FolderStorage
-from everlearn.memory.storage.tombstones import Pair, Tombstones, adopt, counting
+from everlearn.memory.storage.tombstones import Pair, Tombstones, copy_tombstones, counting
 
-# What a row takes besides its vector and pictures.
+# Size of a row without its vector and pictures.
 ROW_BYTES = 2_000
 FACTS = ("classifier", "embedder", "n_features", "regions")
 
@@ -29,7 +30,11 @@ Examples = list[tuple[str, Example]]
 
 
 def parts(journal: Journal, place: Path, most_bytes: int) -> Iterator[Path]:
-    """Journals of about so many bytes at most, in files below a folder; inside one view."""
+    """Write journals of at most about ``most_bytes`` each below a folder; yields their files.
+
+    Call inside one view of the journal. All pictures with several names are in the last part,
+    whatever its size.
+    """
     counted, buried = counting(journal), Tombstones(journal)
     names = Counter(digest for digest, _ in counted)
     together = {digest for digest, n in names.items() if n > 1}
@@ -59,7 +64,13 @@ def _written(
     forgotten: dict[Pair, float] | None = None,
     buried: Tombstones | None = None,
 ) -> Path:
-    folder.mkdir(parents=True)
+    """Write one part into a new folder; returns its file."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise AlreadyThere(f"{folder} already exists; write the parts to a new folder") from None
+    except OSError as error:
+        raise CannotWrite(f"{folder} cannot be created: {error.strerror}") from None
     with contextlib.closing(FolderStorage(folder).open(write=True)) as db:
         journal = Journal(db)
         with journal.transaction():
@@ -72,8 +83,8 @@ def _written(
                 (gone,) = journal.add_many(begin(journal, "teach"), [(name, no_vector)])
                 operation = begin(journal, "forget")
                 keep_operation(journal, (operation, "forget", when, 0, 0, None, None))
-                journal.take_back(operation, [gone])
+                journal.stop_counting(operation, [gone])
             if buried is not None:
-                adopt(journal, buried.erased)
+                copy_tombstones(journal, buried.erased)
         db.tidy()
     return folder / FILE

@@ -11,7 +11,7 @@ from everlearn.memory.edits.intake import Intake
 from everlearn.memory.edits.writing import Spelling
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.receipts import Receipt
-from everlearn.memory.words import listed, teachings
+from everlearn.memory.words import counted, listed, require_text, teachings
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,13 @@ class Forgotten:
     receipt: Receipt | None = None
 
     def __str__(self) -> str:
-        names = "1 name" if len(self.names) == 1 else f"{len(self.names)} names"
-        of = f" of {names} ({listed(self.names)})" if self.names else ""
+        of = f" of {counted(len(self.names), 'name')} ({listed(self.names)})" if self.names else ""
         return f"{teachings(self.count)}{of}"
 
 
 @dataclass(frozen=True)
 class TeachingSelection:
-    """Exactly one of: an example or word, a number, or a name and a source."""
+    """What to forget: an example or word, the number of a teaching, or a name, a source or both."""
 
     what: Any = None
     id: int | None = None
@@ -48,6 +47,9 @@ class TeachingSelection:
     source: str | None = None
 
     def __post_init__(self) -> None:
+        require_text("name", self.name)
+        if not isinstance(self.source, os.PathLike):
+            require_text("source", self.source)
         for word in (self.what, self.name, self.source):
             if isinstance(word, (str, os.PathLike)):
                 _require_word(os.fspath(word))
@@ -62,7 +64,7 @@ class TeachingSelection:
             raise InvalidInput("give only one thing to forget: an example, id=, name= or source=")
 
     def found(self, journal: Journal, intake: Intake, *, forgotten: bool) -> list[int]:
-        """The ids of the teachings; ``forgotten`` also finds those that no longer count."""
+        """Ids of the selected teachings; with ``forgotten`` also those that no longer count."""
         if self.id is not None:
             found = journal.find(id=_number(self.id), forgotten=forgotten)
             if not found:
@@ -72,10 +74,9 @@ class TeachingSelection:
             name = None if self.name is None else _spelled(journal, self.name, forgotten)
             found = journal.find(name=name, source=self.source, forgotten=forgotten)
             if not found:
-                said = [
-                    f"{k} {v!r}" for k, v in (("name", self.name), ("source", self.source)) if v
-                ]
-                raise UnknownLabel(f"nothing was taught with the {' and the '.join(said)}")
+                given = {"name": self.name, "source": self.source}
+                words = [f"{key} {value!r}" for key, value in given.items() if value]
+                raise UnknownLabel(f"nothing was taught with the {' and the '.join(words)}")
             return found
         if isinstance(self.what, (str, os.PathLike)):
             return _by_word(journal, os.fspath(self.what), intake, forgotten)
@@ -86,6 +87,7 @@ class TeachingSelection:
 
 
 def _by_word(journal: Journal, word: str, intake: Intake, forgotten: bool) -> list[int]:
+    """Teachings selected by a string that may be a name, a source or an image file."""
     meanings = {
         "a name": journal.find(name=_spelled(journal, word, forgotten), forgotten=forgotten),
         "a source": journal.find(source=os.path.abspath(word), forgotten=forgotten)
@@ -98,7 +100,10 @@ def _by_word(journal: Journal, word: str, intake: Intake, forgotten: bool) -> li
     if not found:
         raise UnknownLabel(f"{word!r} is not a name, source or image that was taught")
     if len(found) > 1:
-        raise InvalidInput(f"{word!r} is both a name and a source; use name= or source=")
+        raise InvalidInput(
+            f"{word!r} is both a name and a source; say which: --name or --source on the command "
+            "line, in Python name= or source="
+        )
     return found[0]
 
 

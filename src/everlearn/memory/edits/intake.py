@@ -1,7 +1,7 @@
-"""Converts images, files and vectors into journal rows.
+"""Converts images, files and vectors into examples that the journal can store.
 
-An example is an image file, the bytes of one, a picture in RGB, or a vector of features; of an
-image, it may be a part (:class:`~everlearn.regions.Region`).
+The input is an image file, the bytes of one, a picture in RGB, a part of any of these
+(:class:`~everlearn.regions.Region`), or a vector of features.
 """
 
 import hashlib
@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from everlearn.errors import InvalidBox, InvalidParameter, NotFinite, WrongKind, WrongShape
+from everlearn.errors import (
+    EverlearnError,
+    InvalidBox,
+    InvalidParameter,
+    NotFinite,
+    WrongKind,
+    WrongShape,
+)
 from everlearn.images.batches import (
     Embedded,
     Unreadable,
@@ -24,20 +31,21 @@ from everlearn.images.batches import (
     embed_sources,
     thumbnail,
 )
-from everlearn.images.by_name import Given, embedder_called, prepared_as
+from everlearn.images.by_name import Given, bundled_embedder, matching_embedder
 from everlearn.images.decode import Limits, read_bytes
 from everlearn.images.embedders import Embedder
 from everlearn.images.shipped import default_embedder
 from everlearn.memory.storage.rows import Example, PictureProposals, TaughtBox, Vectors
 from everlearn.regions.boxes import Box
-from everlearn.regions.region_embedder import EmbeddedRegion, Region, RegionEmbedder, cut_out
+from everlearn.regions.region_embedder import EmbeddedRegion, Region, RegionEmbedder, crop
 
 if TYPE_CHECKING:
     from PIL import Image
 
 KeepImages = Literal["thumbnail", "image", "none"]
 
-Taken = tuple[str, Example | Unreadable]
+# A name with its example, or with the error of reading it.
+NamedExample = tuple[str, Example | Unreadable]
 
 
 class Intake:
@@ -70,9 +78,9 @@ class Intake:
                 f"keep_images is one of {', '.join(map(repr, allowed))}, not {keep_images!r}"
             )
         self._embedder: Embedder | None = None
-        self._meant: Given | None = None
+        self._name_or_file: Given | None = None
         if isinstance(embedder, (str, os.PathLike)):
-            self._meant = embedder
+            self._name_or_file = embedder
         else:
             self._embedder = embedder
         self._given = self._embedder
@@ -85,11 +93,11 @@ class Intake:
     @property
     def embedder(self) -> Embedder:
         if self._embedder is None:
-            if self._meant is not None:
-                self._embedder = prepared_as(self._known(), self._meant)
+            if self._name_or_file is not None:
+                self._embedder = matching_embedder(self._known(), self._name_or_file)
             else:
                 known = self._known()
-                named = None if known is None else embedder_called(known)
+                named = None if known is None else bundled_embedder(known)
                 self._embedder = named or default_embedder()
         return self._embedder
 
@@ -98,12 +106,12 @@ class Intake:
         self._embedder = embedder
 
     def embedder_changed(self) -> None:
-        """Reset to the folder's former embedder: the one given at first, or one by its name."""
+        """Return to the embedder given to the constructor, or to the one the journal names."""
         self._embedder = self._given
 
     @property
     def region_embedder(self) -> RegionEmbedder:
-        """The object that embeds parts of pictures."""
+        """Embeds parts of pictures, with the current embedder and region mode."""
         mode = self._mode()
         made = self._region_embedder
         if made is None or made.mode != mode or made.embedder is not self.embedder:
@@ -111,22 +119,22 @@ class Intake:
         return made
 
     def one(self, example: Any, source: str | None = None, box: Any = None) -> Example:
-        """One example, or the matching error; an embedded example is taken as it is."""
+        """Convert one example; an :class:`Example` is validated and returned unchanged."""
         if isinstance(example, Example):
-            _require_intact(example)
+            _require_valid_vector(example)
             return example
         if isinstance(example, Region):
             example, box = example.picture, example.box
-        if self._in_parts(example, box):
-            return self._seen(self.region_embedder.embed(_region(example, box)), source)
+        if self._is_part(example, box):
+            return self._example_of_part(self.region_embedder.embed(_region(example, box)), source)
         if _is_file(example):
-            return self._written(embed_source(self.embedder, example, limits=self.limits), source)
+            return self._example(embed_source(self.embedder, example, limits=self.limits), source)
         if _is_picture(example):
-            return self._written(embed_picture(self.embedder, _pixels(example)), source or "")
+            return self._example(embed_picture(self.embedder, _pixels(example)), source or "")
         vector = _vector(example)
         return Example(vector, source or "", hashlib.sha256(vector.tobytes()).digest())
 
-    def many(self, examples: Iterable[tuple[Any, str]]) -> Iterator[Taken]:
+    def many(self, examples: Iterable[tuple[Any, str]]) -> Iterator[NamedExample]:
         """Yield each name with its example, or with the error of reading it, in order."""
         for kind, group in itertools.groupby(examples, key=lambda pair: self._kind(pair[0])):
             if kind == "part":
@@ -137,18 +145,18 @@ class Intake:
                 yield from ((name, self.one(example)) for example, name in group)
 
     def _kind(self, example: Any) -> str:
-        if isinstance(example, Region) or self._in_parts(example, None):
+        if isinstance(example, Region) or self._is_part(example, None):
             return "part"
         return "file" if _is_file(example) else "other"
 
-    def _in_parts(self, example: Any, box: Any) -> bool:
-        """Whether the example is a part of a picture."""
-        shown = _is_file(example) or _is_picture(example)
-        if box is not None and not shown:
-            raise InvalidBox("a box selects a part of an image; a vector has none")
-        return shown and (box is not None or self._mode() != "whole")
+    def _is_part(self, example: Any, box: Any) -> bool:
+        """Whether a part of a picture is to be embedded instead of all of it."""
+        is_image = _is_file(example) or _is_picture(example)
+        if box is not None and not is_image:
+            raise InvalidBox("a box selects a part of an image; a vector has no parts")
+        return is_image and (box is not None or self._mode() != "whole")
 
-    def _parts(self, examples: Iterable[tuple[Any, str]]) -> Iterator[Taken]:
+    def _parts(self, examples: Iterable[tuple[Any, str]]) -> Iterator[NamedExample]:
         names: deque[str] = deque()
 
         def regions() -> Iterator[Region]:
@@ -159,9 +167,9 @@ class Intake:
 
         for found in self.region_embedder.embed_many(regions()):
             name = names.popleft()
-            yield name, self._seen(found) if isinstance(found, EmbeddedRegion) else found
+            yield name, self._example_of_part(found) if isinstance(found, EmbeddedRegion) else found
 
-    def _files(self, examples: Iterable[tuple[Any, str]]) -> Iterator[Taken]:
+    def _files(self, examples: Iterable[tuple[Any, str]]) -> Iterator[NamedExample]:
         names: deque[str] = deque()
 
         def sources() -> Iterator[Any]:
@@ -171,15 +179,15 @@ class Intake:
 
         for found in embed_sources(self.embedder, sources(), limits=self.limits):
             name = names.popleft()
-            yield name, self._written(found) if isinstance(found, Embedded) else found
+            yield name, self._example(found) if isinstance(found, Embedded) else found
 
-    def _written(self, found: Embedded, source: str | None = None) -> Example:
+    def _example(self, found: Embedded, source: str | None = None) -> Example:
         if source is None:
             source = "" if isinstance(found.source, bytes) else os.path.abspath(found.source)
         if not np.isfinite(found.vector).all():
             raise NotFinite(
                 f"the embedder {self.embedder.name!r} gave NaN or infinity for "
-                f"{source or 'a picture'}; nothing of it was taught. Use another embedder"
+                f"{source or 'a picture'}; use another embedder"
             )
         return Example(
             found.vector,
@@ -190,29 +198,32 @@ class Intake:
             self._image(found) if self.keep_images == "image" else b"",
         )
 
-    def _seen(self, part: EmbeddedRegion, source: str | None = None) -> Example:
-        """The embedded part of a picture as a journal row."""
+    def _example_of_part(self, part: EmbeddedRegion, source: str | None = None) -> Example:
+        """The example of an embedded part of a picture, with its box and the other proposals."""
         whole = Embedded(part.source, part.vector, part.digest, part.thumbnail)
-        written = self._written(whole, source)
+        example = self._example(whole, source)
         region = None if part.box is None else TaughtBox(part.box, part.found)
         proposals = None
         if part.proposals is not None and part.proposal_vectors is not None:
             proposals = PictureProposals(part.proposals, part.proposal_vectors)
-        return replace(written, region=region, proposals=proposals)
+        return replace(example, region=region, proposals=proposals)
 
     def of_part(
         self, picture: "Image.Image", box: Box, vector: Vectors, digest: bytes, source: str
     ) -> Example:
-        """A part of an opened picture whose vector is known, as the journal can write it down."""
-        small = b"" if self.keep_images == "none" else thumbnail(cut_out(picture, box))
+        """The example of a box in an opened picture, whose vector is known."""
+        small = b"" if self.keep_images == "none" else thumbnail(crop(picture, box))
         region = TaughtBox(box, found=False)
         return Example(vector, source, digest, small, self.embedder.name, b"", region)
 
     def _image(self, found: Embedded) -> bytes:
-        """The embedded file; empty if the file has changed since, or if pixels were given."""
+        """The embedded file; empty if it was changed or removed since, or if pixels were given."""
         if not found.source:
             return b""
-        data = read_bytes(found.source, self.limits)
+        try:
+            data = read_bytes(found.source, self.limits)
+        except EverlearnError:
+            return b""
         return data if hashlib.sha256(data).digest() == found.digest else b""
 
 
@@ -220,8 +231,8 @@ def _region(picture: Any, box: Any) -> Region:
     return Region(picture if _is_file(picture) else _pixels(picture), box)
 
 
-def _require_intact(example: Example) -> None:
-    """Validate an example that was embedded by the caller, like a vector from outside."""
+def _require_valid_vector(example: Example) -> None:
+    """Validate the vector of an example that was embedded by the caller."""
     vector = example.vector
     if vector.ndim != 1 or not len(vector) or vector.dtype != np.float32:
         raise WrongShape(
@@ -229,7 +240,7 @@ def _require_intact(example: Example) -> None:
             f"{vector.shape} ({example.source or 'no source'})"
         )
     if not np.isfinite(vector).all():
-        raise NotFinite(f"the vector of {example.source or 'an example'} holds NaN or infinity")
+        raise NotFinite(f"the vector of {example.source or 'an example'} contains NaN or infinity")
 
 
 def _is_file(example: Any) -> bool:
@@ -262,5 +273,5 @@ def _vector(example: ArrayLike) -> Vectors:
     with np.errstate(over="ignore"):
         vector = values.astype(np.float32)
     if not np.isfinite(vector).all():
-        raise NotFinite("the vector holds NaN, infinity, or numbers too large for float32")
+        raise NotFinite("the vector contains NaN, infinity, or numbers too large for float32")
     return vector

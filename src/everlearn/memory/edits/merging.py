@@ -1,29 +1,37 @@
 """Merges two Memories: one takes over what the other was taught and what it forgot.
 
 For every picture and name the later event counts, whichever Memory it happened in: taught after it
-was forgotten, it is taught; forgotten or erased after it was taught, it is forgotten. A picture
-that has another name there than here is a conflict: it keeps its names and is listed. Names that
-differ in capitals or spaces only are the same; they keep the spelling they have here.
+was forgotten, it is taught; forgotten or erased after it was taught, it is forgotten. A picture, or
+a box in one, that has another name there than here is a conflict: it keeps its names and is listed.
+Names that differ in capitals or spaces only are the same; they keep the spelling they have here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from everlearn.errors import InvalidParameter, OtherName
-from everlearn.images.folders import tidy
-from everlearn.memory.edits.writing import Spelling, TeachingWriter, begun, going_on, in_parts
+from everlearn.images.folders import folded
+from everlearn.memory.edits.writing import (
+    Spelling,
+    TeachingWriter,
+    begin,
+    begin_operation,
+    continued,
+    in_parts,
+)
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.rows import Example
-from everlearn.memory.storage.tombstones import Pair, Tombstones, adopt, counting
+from everlearn.memory.storage.rows import Example, ImageAndBox
+from everlearn.memory.storage.tombstones import Pair, Tombstones, copy_tombstones, counting
 from everlearn.memory.words import counted, teachings
+from everlearn.regions.boxes import Box
 
-# Looking up one picture takes as long as reading so many in one go.
+# Looking up one picture takes as long as reading this many together.
 SINGLE_LOOKS = 10
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """One picture with different names in two Memories.
+    """One picture, or a box in one, with different names in two Memories.
 
     Attributes
     ----------
@@ -34,12 +42,15 @@ class Conflict:
         The name it has there, which it was not given here.
     digest : bytes
         Of the picture.
+    box : Box or None
+        The box that was taught, as shares of the picture; ``None`` for the whole picture.
     """
 
     source: str
     here: tuple[str, ...]
     there: str
     digest: bytes
+    box: Box | None = None
 
 
 class Merged(int):
@@ -99,17 +110,84 @@ class Synced:
 
 
 def are_equal(one: Iterable[Pair], other: Iterable[Pair]) -> bool:
-    """Whether the same pictures count under the same names, in any spelling of these."""
-    here, there = (
-        {(digest, tidy(name).casefold()) for digest, name in pairs} for pairs in (one, other)
-    )
+    """Whether the same pictures count under the same names, whatever their spelling."""
+    here, there = ({(digest, folded(name)) for digest, name in pairs} for pairs in (one, other))
     return here == there
 
 
 def require_resolution(conflicts: str) -> None:
-    """What may be done with conflicts: list them, or take one side's name in both."""
+    """Require a way to handle conflicts: list them, or use one side's name in both."""
     if conflicts not in ("list", "here", "there"):
         raise InvalidParameter(f"conflicts must be 'list', 'here' or 'there', not {conflicts!r}")
+
+
+class _Sides:
+    """What counts in two journals, by picture and name as it is spelled here.
+
+    Parameters
+    ----------
+    journal : Journal
+        The one that takes over.
+    other : Journal
+    """
+
+    def __init__(self, journal: Journal, other: Journal) -> None:
+        self._other = other
+        found_there = counting(other)
+        self._buried, self.buried_there = Tombstones(journal), Tombstones(other)
+        spelling = Spelling(journal)
+        names_there = {name for _, name in (*found_there, *self.buried_there.forgotten)}
+        self._spelled_here = {name: spelling.of_known(name) for name in sorted(names_there)}
+        self._spelled_there = {own: name for name, own in self._spelled_here.items() if own != name}
+        self._theirs: dict[Pair, float] = {}
+        for (digest, name), when in found_there.items():
+            pair = digest, self._spelled_here[name]
+            self._theirs[pair] = max(when, self._theirs.get(pair, when))
+        self._ours = counting(journal, self._pictures_to_look_up(journal))
+        self.kept_out = 0
+
+    def _pictures_to_look_up(self, journal: Journal) -> set[bytes] | None:
+        """The pictures known there; ``None`` if reading all of ours is faster or necessary.
+
+        It is necessary if something was erased there, because a tombstone names no picture.
+        """
+        known = {digest for digest, _ in self._theirs} | self.buried_there.forgotten_pictures
+        few = SINGLE_LOOKS * len(known) < journal.last_position
+        return known if few and not self.buried_there.erased else None
+
+    def wanted(self) -> Iterator[tuple[str, Example]]:
+        """Examples to teach here, with their names; counts those that stay forgotten."""
+        for name_there, example in self._other.examples():
+            pair = example.digest, self._spelled_here[name_there]
+            since = self._buried.since(pair)
+            if pair not in self._ours and since is not None and since >= self._theirs[pair]:
+                self.kept_out += 1
+            elif pair not in self._ours or example.region is not None:
+                yield pair[1], replace(example, taught_at=self._theirs[pair])
+
+    def names_there(self, examples: Iterable[ImageAndBox]) -> dict[ImageAndBox, set[str]]:
+        """The names of pictures, or boxes in them, that count there."""
+        found = self._other.counting_names(examples)
+        return {same: {self._spelled_here[n] for n in names} for same, names in found.items()}
+
+    def forgotten_there(self) -> list[Pair]:
+        """What counts here and was forgotten or erased there after it was taught here."""
+        return [
+            pair
+            for pair, when in self._ours.items()
+            if pair not in self._theirs and self._buried_since(pair) >= when
+        ]
+
+    def was_erased_there(self, pair: Pair) -> bool:
+        return self.buried_there.was_erased(self._as_spelled_there(pair))
+
+    def _buried_since(self, pair: Pair) -> float:
+        since = self.buried_there.since(self._as_spelled_there(pair))
+        return float("-inf") if since is None else since
+
+    def _as_spelled_there(self, pair: Pair) -> Pair:
+        digest, name = pair
+        return digest, self._spelled_there.get(name, name)
 
 
 def merge(
@@ -119,75 +197,76 @@ def merge(
 
     Merges of one ``group``, with nothing else in between, are one operation.
     """
-    found_there = counting(other)
-    buried, buried_there = Tombstones(journal), Tombstones(other)
-    spelling = Spelling(journal)
-    names_known = {name for _, name in (*found_there, *buried_there.forgotten)}
-    here = {name: spelling.of_known(name) for name in sorted(names_known)}
-    there = {own: name for name, own in here.items() if own != name}
-    theirs: dict[Pair, float] = {}
-    for (digest, name), when in found_there.items():
-        pair = digest, here[name]
-        theirs[pair] = max(when, theirs.get(pair, when))
-    # A tombstone names no picture, so all of ours are looked at; else, if they are fewer, theirs.
-    known_there = {digest for digest, _ in theirs} | buried_there.forgotten_pictures
-    few = not buried_there.erased and SINGLE_LOOKS * len(known_there) < journal.last_position
-    ours = counting(journal, known_there if few else None)
-    names_there: dict[bytes, set[str]] = {}
-    for digest, name in theirs:
-        names_there.setdefault(digest, set()).add(name)
-    names_here: dict[bytes, set[str]] = {}
-    for digest, name in ours:
-        names_here.setdefault(digest, set()).add(name)
+    sides = _Sides(journal, other)
     writer = TeachingWriter(journal, "merge", again=False, also=True, group=group)
-    taught = kept_out = 0
+    taught = 0
     conflicts: list[Conflict] = []
-
-    def wanted() -> Iterator[tuple[str, Example]]:
-        nonlocal kept_out
-        for name_there, example in other.examples():
-            name = here[name_there]
-            pair = example.digest, name
-            since = buried.since(pair)
-            if pair not in ours and since is not None and since >= theirs[pair]:
-                kept_out += 1
-            elif pair not in ours or example.region is not None:
-                yield name, replace(example, taught_at=theirs[pair])
-
-    for part in in_parts(wanted()):
-        for also in (True, False):
-            # Both names are kept where they were taught side by side, there or here.
-            some = [
-                (name, example)
-                for name, example in part
-                if (names_here.get(example.digest, set()) <= names_there[example.digest]) == also
-            ]
-            writer.also = also
-            for (name, example), outcome in zip(some, writer.write(some), strict=True):
-                taught += outcome is True
-                if isinstance(outcome, OtherName):
-                    known = tuple(sorted(names_here[example.digest]))
-                    conflicts.append(Conflict(example.source, known, name, example.digest))
+    for part in in_parts(sides.wanted()):
+        n_new, refused = _teach(writer, sides, part)
+        taught += n_new
+        conflicts += refused
         done()
-
-    def spelled_there(pair: Pair) -> Pair:
-        digest, name = pair
-        return digest, there.get(name, name)
-
-    gone = [
-        pair
-        for pair, when in ours.items()
-        if pair not in theirs and (buried_there.since(spelled_there(pair)) or float("-inf")) >= when
-    ]
+    gone = sides.forgotten_there()
     with journal.transaction():
         forgotten = [one for digest, name in gone for one in journal.find(name=name, digest=digest)]
         if forgotten:
-            operation = going_on(journal, writer.operation) or begun(journal, "merge", group)
+            operation = continued(journal, writer.operation) or begin_operation(
+                journal, "merge", group
+            )
             tally = journal.tally(forgotten)
-            journal.take_back(int(operation[0]), forgotten)
+            journal.stop_counting(int(operation[0]), forgotten)
             journal.db.record_event("forgotten", count=len(forgotten), names=tally)
-        adopt(journal, buried_there.erased)
-    erased = sum(buried_there.was_erased(spelled_there(pair)) for pair in gone)
+        copy_tombstones(journal, sides.buried_there.erased)
     return Merged(
-        taught, forgotten=len(forgotten), erased=erased, kept_out=kept_out, conflicts=conflicts
+        taught,
+        forgotten=len(forgotten),
+        erased=sum(map(sides.was_erased_there, gone)),
+        kept_out=sides.kept_out,
+        conflicts=conflicts,
     )
+
+
+def _teach(
+    writer: TeachingWriter, sides: _Sides, part: list[tuple[str, Example]]
+) -> tuple[int, list[Conflict]]:
+    """Teach some examples from there; returns how many were new, and the conflicts."""
+    n_new, conflicts = 0, []
+    here = writer.journal.counting_names(example.same_as for _, example in part)
+    there = sides.names_there(example.same_as for _, example in part)
+    for also in (True, False):
+        # Several names of one picture are kept if all names it has here are among those there.
+        some = [
+            (name, example)
+            for name, example in part
+            if (here[example.same_as] <= there[example.same_as]) == also
+        ]
+        writer.also = also
+        for (name, example), outcome in zip(some, writer.write(some), strict=True):
+            n_new += outcome is True
+            if isinstance(outcome, OtherName):
+                digest, box = example.same_as
+                known = tuple(sorted(here[example.same_as]))
+                conflicts.append(Conflict(example.source, known, name, digest, box))
+    return n_new, conflicts
+
+
+def take_names_there(journal: Journal, conflicts: Iterable[Conflict]) -> bool:
+    """Give each picture the name it has there instead of those it has here, as one operation.
+
+    Of several names there it gets the first; returns whether any picture has several. Call inside
+    a transaction.
+    """
+    several = False
+    settled = set[ImageAndBox]()
+    operation = begin(journal, "correct")
+    for conflict in conflicts:
+        same = conflict.digest, conflict.box
+        several = several or same in settled
+        teachings = [] if same in settled else journal.find_same(same)
+        settled.add(same)
+        if teachings:  # otherwise another process has forgotten it
+            before = journal.tally(teachings)
+            journal.stop_counting(operation, teachings[1:])
+            journal.move(operation, teachings[:1], conflict.there)
+            journal.db.record_event("corrected", name=conflict.there, moved_from=list(before))
+    return several

@@ -1,12 +1,13 @@
 """The history of operations, with undo and redo.
 
 An operation is the effect of one call (teach_many is one, however many it taught), or of several
-calls of one *group*: a folder dropped on the page, a name taught while a button was held. Calls of
-a group continue the operation as long as nothing else is done in between. Undoing appends the
-operation's entries to the log with their signs reversed, and redoing reverses those; nothing is
-removed from the log. A rename to a new word has no entries: it keeps the word the name does not
-have now, and undo and redo swap the two. In the same way an operation on unknown images keeps the
-states they do not have now (unknowns.py).
+calls of one *group*, such as a folder dropped on the page, or a name taught while a button is held.
+Calls of a group continue the operation as long as nothing else is done in between.
+
+Undo appends the operation's entries to the log with their signs reversed, and redo reverses those;
+nothing is removed from the log. A rename to a new word has no log entries: its row has the word
+that the name does not have now, and undo and redo swap the two. In the same way, the row of an
+operation on unknown images has the states that they do not have now (unknowns.py).
 
 An undone operation can be redone until something else is done. An erase rewrites the log and cannot
 be undone, nor can anything before it.
@@ -19,8 +20,8 @@ from dataclasses import dataclass
 from everlearn.errors import ChangedMeanwhile, InvalidInput, NothingToUndo
 from everlearn.memory.edits.unknowns import SET_ASIDE, UnknownImage, set_states, with_image
 from everlearn.memory.edits.writing import COLUMNS, begin, keep_operation
-from everlearn.memory.storage.journal import EVERY_ROW, Journal
-from everlearn.memory.storage.rows import ABOUT_UNKNOWNS, states_as_text, states_in
+from everlearn.memory.storage.journal import NO_LIMIT, Journal
+from everlearn.memory.storage.rows import ABOUT_UNKNOWNS, format_states, parse_states
 from everlearn.memory.words import counted, listed
 
 ERASE = "erase"
@@ -40,10 +41,10 @@ class Change:
         "teach", "forget", "rename", "merge", "correct", "reembed" or "erase"; of unknown pictures
         "name", "ignore" or "drop".
     count : int
-        How many teachings it was about, or unknown pictures.
+        Number of teachings, or of unknown pictures, that it changed.
     names : tuple of str
         Their names; for a rename the old and the new one; for a change of network the names of
-        teachings that were left out, because their pictures could not be read.
+        teachings that were left out because their pictures could not be read.
     time : float
         When it was first done, in seconds since 1970.
     undone : bool
@@ -75,71 +76,73 @@ class Change:
 def rename(journal: Journal, old: str, new: str) -> None:
     """Rename a name; if the new name exists, the two are merged."""
     teachings = journal.find(name=old)
-    named = journal.find_name(old)
+    named = journal.id_of_name(old)
     if named is None or not teachings:
-        raise journal.never_taught(old)
+        raise journal.unknown_name_error(old)
     if old == new:
         raise InvalidInput(f"{old!r} already has that name")
     operation = begin(journal, "rename")
     journal.db.record_event("renamed", old=old, new=new)
-    if journal.find_name(new) is not None:
+    if journal.id_of_name(new) is not None:
         journal.move(operation, teachings, new)
         return
-    journal.call(named, new)
+    journal.set_name(named, new)
     row = journal.db.row(f"SELECT {COLUMNS} FROM operations WHERE id = ?", operation)
     keep_operation(journal, (*row[:5], named, old))
 
 
 def name_unknowns(journal: Journal, group: list[UnknownImage], name: str) -> int:
-    """Teach a group of unknown images their name; how many were new. Inside a transaction."""
+    """Teach a group of unknown images; returns how many were new. Inside a transaction."""
     operation = _set_aside(journal, "name", group)
     examples = [with_image(journal, one) for one in group]
-    new = [(name, example) for example in examples if not journal.same(example, name)]
+    new = [(name, example) for example in examples if not journal.find_same(example.same_as, name)]
     journal.add_many(operation, new)
     journal.db.record_event("named", name=name, count=len(new))
     return len(new)
 
 
 def ignore_unknowns(journal: Journal, group: list[UnknownImage]) -> None:
-    """Answer what resembles a group with *ignored*; inside a transaction."""
+    """Mark a group as ignored; inside a transaction."""
     _set_states(journal, "ignore", {one.id: group[0].id for one in group})
     journal.db.record_event("ignored", count=len(group))
 
 
 def drop_unknowns(journal: Journal, group: list[UnknownImage]) -> None:
-    """Forget a group, until an undo; inside a transaction."""
+    """Set a group aside, as an operation; inside a transaction."""
     _set_aside(journal, "drop", group)
     journal.db.record_event("dropped", count=len(group))
 
 
 def _set_aside(journal: Journal, kind: str, group: list[UnknownImage]) -> int:
+    """Set a group aside; returns the operation."""
     return _set_states(journal, kind, dict.fromkeys((one.id for one in group), SET_ASIDE))
 
 
 def _set_states(journal: Journal, kind: str, states: dict[int, int]) -> int:
+    """Change states of unknown images; returns the operation, which has the earlier states."""
     operation = begin(journal, kind)
     row = journal.db.row(f"SELECT {COLUMNS} FROM operations WHERE id = ?", operation)
-    keep_operation(journal, (*row[:6], states_as_text(set_states(journal, states))))
+    keep_operation(journal, (*row[:6], format_states(set_states(journal, states))))
     return operation
 
 
 def undo(journal: Journal, id: int | None = None) -> Change:
-    """Reverse the last operation; refused if ``id`` is given and is another one."""
-    return _reverse(journal, _meant(journal, _undoable(journal), id))
+    """Undo the last operation; ``ChangedMeanwhile`` if that is not the one with this ``id``."""
+    return _reverse(journal, _with_id(journal, _undoable(journal), id))
 
 
 def redo(journal: Journal, id: int | None = None) -> Change:
-    """Redo the operation undone last; refused if ``id`` is given and is another one."""
-    return _reverse(journal, _meant(journal, _redoable(journal), id))
+    """Redo the operation undone last; ``ChangedMeanwhile`` as for :func:`undo`."""
+    return _reverse(journal, _with_id(journal, _redoable(journal), id))
 
 
 def undoes_a_reembed(journal: Journal, id: int | None = None) -> bool:
-    """Whether undo would reverse a change of network, which works differently."""
-    return _meant(journal, _undoable(journal), id)[1] == REEMBED
+    """Whether undo would reverse a change of network, which before_reembed.py does."""
+    return _with_id(journal, _undoable(journal), id)[1] == REEMBED
 
 
 def would_undo(journal: Journal) -> Change:
-    """What :func:`undo` would reverse."""
+    """What :func:`undo` would undo."""
     return _change(journal, _undoable(journal))
 
 
@@ -148,7 +151,8 @@ def would_redo(journal: Journal) -> Change:
     return _change(journal, _redoable(journal))
 
 
-def _meant(journal: Journal, row: Row, id: int | None) -> Row:
+def _with_id(journal: Journal, row: Row, id: int | None) -> Row:
+    """The row, required to be that of an operation if its number is given."""
     if id is not None and row[0] != id:
         raise ChangedMeanwhile(
             f"another operation was done or undone in the meantime: the last one is now "
@@ -158,6 +162,7 @@ def _meant(journal: Journal, row: Row, id: int | None) -> Row:
 
 
 def _undoable(journal: Journal) -> Row:
+    """The last operation that is not undone."""
     row: Row | None = journal.db.row(
         f"SELECT {COLUMNS} FROM operations WHERE turns % 2 = 0 ORDER BY id DESC LIMIT 1"
     )
@@ -171,6 +176,7 @@ def _undoable(journal: Journal) -> Row:
 
 
 def _redoable(journal: Journal) -> Row:
+    """The operation that was undone last, if nothing else was done since."""
     row: Row | None = journal.db.row(
         f"SELECT {COLUMNS} FROM operations WHERE turns % 2 = 1 AND dropped = 0 ORDER BY id LIMIT 1"
     )
@@ -183,21 +189,22 @@ def history(journal: Journal, limit: int | None) -> list[Change]:
     """Operations, latest first."""
     rows = journal.db.rows(
         f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT ?",
-        EVERY_ROW if limit is None else limit,
+        NO_LIMIT if limit is None else limit,
     )
     return [_change(journal, row) for row in rows]
 
 
 def _reverse(journal: Journal, row: Row) -> Change:
+    """Undo an operation, or redo it if it is undone."""
     operation, kind, done_at, turns, dropped, named, called = row
     if named is not None:
-        word = journal.word(named)
-        journal.call(named, called)
+        word = journal.name_by_id(named)
+        journal.set_name(named, called)
         called = word
     if kind in ABOUT_UNKNOWNS:
-        called = states_as_text(set_states(journal, states_in(called)))
-    for teaching, entered_as, sign in _last_turn(journal, operation, turns):
-        journal.enter(operation, teaching, entered_as, -sign)
+        called = format_states(set_states(journal, parse_states(called)))
+    for teaching, entered_as, sign in _latest_entries(journal, operation, turns):
+        journal.append_entry(operation, teaching, entered_as, -sign)
     after = operation, kind, done_at, turns + 1, dropped, named, called
     keep_operation(journal, after)
     done = _change(journal, after)
@@ -206,8 +213,8 @@ def _reverse(journal: Journal, row: Row) -> Change:
     return done
 
 
-def _last_turn(journal: Journal, operation: int, turns: int) -> list[tuple[int, int, int]]:
-    """The entries written when an operation was last done, undone or redone; latest first."""
+def _latest_entries(journal: Journal, operation: int, turns: int) -> list[tuple[int, int, int]]:
+    """The log entries of when an operation was last done, undone or redone; latest first."""
     entries = journal.db.rows(
         "SELECT teaching, name, sign FROM log WHERE operation = ? ORDER BY position DESC", operation
     )
@@ -222,10 +229,10 @@ def _change(journal: Journal, row: Row) -> Change:
         return Change(operation, kind, int(first), tuple(left_out), done_at, False)
     if named is not None:
         count = journal.db.value("SELECT COUNT(*) FROM teachings WHERE name = ?", named)
-        words = called, journal.word(named)
+        words = called, journal.name_by_id(named)
         return Change(operation, kind, count, words[::-1] if undone else words, done_at, undone)
     if kind in ("ignore", "drop"):
-        return Change(operation, kind, len(states_in(called)), (), done_at, undone)
+        return Change(operation, kind, len(parse_states(called)), (), done_at, undone)
     query = (
         "SELECT DISTINCT names.name FROM log JOIN names ON names.id = log.name "
         "WHERE operation = ? ORDER BY names.name"
@@ -238,10 +245,7 @@ def _change(journal: Journal, row: Row) -> Change:
 
 
 def record_reembed(journal: Journal, count: int, left_out: Iterable[str]) -> None:
-    """Record a change of network as an operation, with the names of teachings left out.
-
-    Operations undone earlier cannot be redone.
-    """
+    """Record a change of network as an operation, with the names of teachings left out."""
     operation = begin(journal, REEMBED)
     written = "\n".join([str(count), *left_out])
     keep_operation(journal, (operation, REEMBED, time.time(), 0, 0, None, written))

@@ -1,9 +1,9 @@
 """Vectors of networks used side by side, assembled from known parts and newly embedded ones.
 
-A network's vector of an image is known if the Memory was taught with that network, alone or beside
-others, or if an earlier run collected it (reembed.py). Only missing vectors are embedded, and each
-image is decoded once for all networks that need it. Going back from two networks to one therefore
-reads no image.
+A network's vector of an image is known if the Memory was taught with that network, alone or with
+others, or if an earlier run collected it (reembed.py). Only missing vectors are computed, and each
+image is decoded once for all networks that need it. A change from two networks to one of them
+therefore reads no image.
 """
 
 import math
@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from everlearn.images.decode import Limits
 from everlearn.images.embedders import Embedder, Vectors, as_picture
-from everlearn.images.side_by_side import SideBySide, Together, joined, taken_apart
+from everlearn.images.side_by_side import ConcatenatedEmbedder, SideBySide, join_parts, split_parts
 from everlearn.memory.edits.reembed import (
     Comparison,
     Cost,
@@ -52,9 +52,9 @@ def embed_missing(
     progress: Progress | None,
     mode: str = "whole",
 ) -> dict[int, Reembedded]:
-    """New vectors by teaching, for every image that is known or can be read.
+    """New vectors by teaching, for every image whose vector is known or that can be read.
 
-    Parts of pictures (``mode``, or a given box) are always embedded again.
+    If parts of pictures are taught (``mode``, or a given box), all are embedded again.
     """
     if not _whole_pictures(journal, mode):
         return embed_again(caches, journal, embedder, limits, progress, mode)
@@ -103,20 +103,20 @@ def compare_all(
 
 
 def _whole_pictures(journal: Journal, mode: str) -> bool:
-    """Whether whole pictures were taught and whole pictures are wanted."""
+    """Whether only whole pictures were taught, and whole pictures are wanted."""
     before = journal.fact("regions") or "whole"
     return before == mode == "whole" and not taught_boxes(journal)
 
 
 def _taught_with(journal: Journal, networks: Sequence[Embedder]) -> dict[str, OfNetwork]:
-    """Vectors of those networks that are contained in the journal's own vectors."""
+    """Vectors of those networks that the journal's own vectors consist of."""
     current = journal.fact("embedder")
     wanted = {network.name: network.n_features for network in networks}
     found: dict[str, OfNetwork] = {}
     if current is None:
         return found
     for number, stored in journal.db.rows("SELECT teaching, vector FROM vectors"):
-        for name, piece in taken_apart(current, np.frombuffer(stored, "<f4")[None]).items():
+        for name, piece in split_parts(current, np.frombuffer(stored, "<f4")[None]).items():
             if wanted.get(name) == piece.shape[1]:
                 found.setdefault(name, {})[number] = piece[0]
     return found
@@ -130,7 +130,7 @@ def _together(
     progress: Progress | None,
 ) -> dict[str, OfNetwork]:
     """Vectors of several networks, each image decoded once; stored separately per network."""
-    together = networks[0] if len(networks) == 1 else Together(networks)
+    together = networks[0] if len(networks) == 1 else ConcatenatedEmbedder(networks)
     vectors = embed_again(caches, journal, together, limits, progress)
     ends = np.cumsum([network.n_features for network in networks])[:-1]
     found: dict[str, OfNetwork] = {network.name: {} for network in networks}
@@ -144,6 +144,7 @@ def _together(
 
 
 def _rows(reembedded: dict[int, Reembedded], width: int) -> OfNetwork:
+    """The vectors as arrays."""
     return {n: np.frombuffer(new.vector, "<f4", count=width) for n, new in reembedded.items()}
 
 
@@ -153,14 +154,14 @@ def _assembled(parts: Sequence[OfNetwork]) -> dict[int, Reembedded]:
     if not numbers:
         return {}
     stacked = [np.stack([part[number] for number in numbers]) for part in parts]
-    rows = joined(stacked) if len(stacked) > 1 else stacked[0]
+    rows = join_parts(stacked) if len(stacked) > 1 else stacked[0]
     return {
         n: Reembedded(row.astype("<f4").tobytes()) for n, row in zip(numbers, rows, strict=True)
     }
 
 
 def _cost(embedder: Embedder, fresh: Sequence[Embedder], teachings: int) -> Cost:
-    """Cost of switching: only networks new to the images embed them."""
+    """Cost of an embedder; switching to it runs only the networks in ``fresh``."""
     picture = as_picture(np.zeros((480, 640, 3), dtype=np.uint8))
     seconds = {network.name: _seconds(network, picture) for network in networks_of(embedder)}
     reembedded = sum(seconds[network.name] for network in fresh) * teachings / (os.cpu_count() or 1)
@@ -169,7 +170,7 @@ def _cost(embedder: Embedder, fresh: Sequence[Embedder], teachings: int) -> Cost
 
 
 def _seconds(network: Embedder, picture: Any) -> float:
-    """Seconds of one core for one picture."""
+    """Time to embed one picture, on one core."""
     best = math.inf
     for _ in range(ROUNDS):
         start = time.perf_counter()

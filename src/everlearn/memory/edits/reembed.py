@@ -1,14 +1,15 @@
 """Re-embeds a Memory: recomputes every vector with another network, all or nothing.
 
-The images come from the journal where they were kept (``keep_images="image"``), otherwise from the
-files they were taught from, if those are unchanged (sha256). New vectors are collected in a
-separate file beside the journal; after a kill the next call resumes from it. When all are there,
-one transaction replaces the old ones and rewrites the log's hash chain. If an image can no longer
-be read nothing changes, unless the caller agrees to drop such teachings; they are then removed with
-their entries and reported. The change is one operation, which can be undone (before_reembed.py).
+The images come from the journal if they were kept there (``keep_images="image"``), otherwise from
+the files they were taught from, if those are unchanged (sha256). New vectors are collected in a
+separate file beside the journal; if the process is killed, the next call resumes from it. When all
+are complete, one transaction replaces the old ones and rewrites the log's hash chain. If an image
+can no longer be read nothing changes, unless the caller agrees to drop such teachings; they are
+then removed with their entries and reported. The change is one operation, which can be undone
+(before_reembed.py).
 
-Boxes given by the user stay as they are; boxes that were found are found again according to the
-region mode (regions/region_embedder.py).
+Boxes given by the user stay; boxes found by the Memory are found again according to the region mode
+(regions/region_embedder.py).
 """
 
 import contextlib
@@ -32,19 +33,19 @@ from everlearn.memory.model.head import mapped_features, unit
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import (
-    keep_box,
-    keep_proposals,
     packed,
     taught_boxes,
     unpacked,
+    write_box,
+    write_proposals,
 )
 from everlearn.memory.storage.rows import (
     BEGINNING,
     PictureProposals,
     TaughtBox,
-    content_of,
+    content_digest,
     given_box,
-    linked,
+    next_chain,
     row_checksum,
 )
 from everlearn.memory.storage.schema import PICTURES
@@ -67,7 +68,8 @@ class Reembedding:
     done : int
         Number of teachings with a new vector.
     left_out : tuple of (id, source)
-        Teachings whose image could no longer be read; they do not count until an undo.
+        Teachings that were dropped because their image could no longer be read; an undo restores
+        them.
     """
 
     embedder: str
@@ -84,9 +86,9 @@ class Cost:
     milliseconds : float
         Processor time of one core for one picture.
     switch_seconds : float
-        Time to embed what is missing, on all cores.
+        Time to embed all images for which a vector is missing, on all cores.
     megabytes : float
-        On disk: vectors, and statistics in a snapshot.
+        Size of the vectors, and of the statistics in a snapshot.
     """
 
     milliseconds: float
@@ -104,7 +106,7 @@ class Comparison:
     accuracy : float
         By leave-one-out over all teachings whose image can be read.
     teachings, left_out : int
-        How many images could be read, and how many could not.
+        Number of images that could be read, and of those that could not.
     regions : str
         Which part of a picture was used where no box was given.
     cost : Cost, optional
@@ -121,7 +123,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Reembedded:
-    """New content of a teaching: its vector, the part of the picture, and other proposals."""
+    """New content of a teaching: its vector, box, thumbnail, and the picture's proposals."""
 
     vector: bytes
     region: TaughtBox | None = None
@@ -141,8 +143,8 @@ def embed_again(
     rows = journal.db.rows("SELECT id, source, digest FROM teachings ORDER BY id")
     boxes = {number: given_box(taught) for number, taught in taught_boxes(journal).items()}
     found: dict[int, Reembedded] = {}
-    with contextlib.closing(caches.collected(_key(embedder, mode))) as side:
-        known = _valid(side.known(), embedder)
+    with contextlib.closing(caches.collected(_key(embedder, mode))) as collected:
+        known = _valid(collected.known(), embedder)
         todo = []
         for number, source, digest in rows:
             wanted = Wanted(number, source, digest, boxes.get(number))
@@ -155,7 +157,7 @@ def embed_again(
             done += 1
             if reembedded is not None:
                 found[wanted.number] = reembedded
-                side.add(wanted.key, _written(reembedded))
+                collected.add(wanted.key, _serialised(reembedded))
             if progress is not None:
                 progress(done, len(rows))
     return {
@@ -166,7 +168,7 @@ def embed_again(
 
 
 def require_all_there(journal: Journal, vectors: Collection[int]) -> None:
-    """Refuse if a teaching that counts has no new vector."""
+    """Require a new vector for every current teaching."""
     rows = journal.db.rows(
         "SELECT teachings.id, source, names.name FROM teachings "
         "JOIN names ON names.id = teachings.name WHERE position IS NOT NULL ORDER BY teachings.id"
@@ -182,7 +184,7 @@ def require_all_there(journal: Journal, vectors: Collection[int]) -> None:
     raise PicturesMissing(
         f"the pictures of {len(missing)} of {len(rows)} teachings can no longer be read: {some}"
         f"{more}{names}. Nothing was changed. If files were moved, run everlearn relocate OLD "
-        "NEW; to go on without these teachings, use reembed(..., drop=True), or --yes",
+        "NEW; to go on without these teachings, add --yes, in Python drop=True",
         len(missing),
     )
 
@@ -207,7 +209,7 @@ def replace_vectors(
         journal.db.run(f"DELETE FROM {table}")
     for table in ("thumbnails", "images"):
         journal.db.run_many(f"DELETE FROM {table} WHERE teaching = ?", gone)
-    contents = {number: content_of(new.vector) for number, new in reembedded.items()}
+    contents = {number: content_digest(new.vector) for number, new in reembedded.items()}
     counting = _write_log(journal, [entry for entry in log if entry[1] in reembedded], contents)
     journal.set_fact("embedder", embedder.name)
     journal.set_fact("n_features", str(embedder.n_features))
@@ -215,8 +217,8 @@ def replace_vectors(
     for number, _, name, when, source, digest, pictures in rows:
         if number in reembedded:
             pictures = _replace_parts(journal, number, digest, pictures, reembedded[number])
-            place, content = counting.get(number), contents[number]
-            values = (number, place, name, when, source, digest, content, pictures)
+            position, content = counting.get(number), contents[number]
+            values = (number, position, name, when, source, digest, content, pictures)
             journal.db.run(
                 "INSERT INTO teachings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 *values,
@@ -231,15 +233,18 @@ def replace_vectors(
 def _replace_parts(
     journal: Journal, number: int, digest: bytes, pictures: int, new: Reembedded
 ) -> int:
-    """Write box, thumbnail and proposals of a teaching; returns the flags of stored pictures."""
+    """Write box, thumbnail and proposals of a teaching.
+
+    ``pictures`` are the flags of what is stored beside the vector; returns the new ones.
+    """
     pictures &= ~PICTURES["boxes"]
     if new.region is not None:
         pictures |= PICTURES["boxes"]
-        keep_box(journal, number, new.region)
+        write_box(journal, number, new.region)
     if new.proposals is not None:
-        keep_proposals(journal, digest, new.proposals)
+        write_proposals(journal, digest, new.proposals)
     if new.thumbnail and pictures & PICTURES["thumbnails"]:
-        own = row_checksum("thumbnails", number, content_of(new.thumbnail))
+        own = row_checksum("thumbnails", number, content_digest(new.thumbnail))
         row = number, new.thumbnail, own
         journal.db.replace("thumbnails", *row)
     return pictures
@@ -247,8 +252,8 @@ def _replace_parts(
 
 def is_collected(caches: Caches, embedder: Embedder) -> bool:
     """Whether an earlier run collected vectors of this embedder, of whole pictures."""
-    with contextlib.closing(caches.collected(_key(embedder, "whole"))) as side:
-        return bool(side.known())
+    with contextlib.closing(caches.collected(_key(embedder, "whole"))) as collected:
+        return bool(collected.known())
 
 
 def collect(
@@ -256,9 +261,10 @@ def collect(
 ) -> None:
     """Store new vectors of whole pictures as if :func:`embed_again` had made them."""
     digests = dict(journal.db.rows("SELECT id, digest FROM teachings"))
-    with contextlib.closing(caches.collected(_key(embedder, "whole"))) as side:
+    with contextlib.closing(caches.collected(_key(embedder, "whole"))) as collected:
         for number, vector in vectors.items():
-            side.add(digests[number], _written(Reembedded(vector.astype("<f4").tobytes())))
+            reembedded = Reembedded(vector.astype("<f4").tobytes())
+            collected.add(digests[number], _serialised(reembedded))
 
 
 def compare(
@@ -303,7 +309,10 @@ class Wanted:
 def _embedded(
     journal: Journal, embedder: Embedder, todo: list[Wanted], limits: Limits, mode: str
 ) -> Iterator[tuple[Wanted, Reembedded | None]]:
-    """Embed whole pictures in batches, parts one by one; ``None`` where unreadable."""
+    """Embed whole pictures in batches, and parts one by one.
+
+    Pictures that are not where they were are left out; ``None`` stands for unreadable ones.
+    """
     plain = [wanted for wanted in todo if wanted.box is None and mode == "whole"]
     parts = [wanted for wanted in todo if wanted.box is not None or mode != "whole"]
     readable: list[Wanted] = []
@@ -320,25 +329,26 @@ def _embedded(
     for done, result in enumerate(whole):
         yield readable[done], _reembedded(embedder, result)
     regions = (Region(image, readable[-1].box) for image in images(parts))
-    for done, seen in enumerate(RegionEmbedder(embedder, limits, mode).embed_many(regions)):
-        yield readable[done], _reembedded(embedder, seen)
+    for done, part in enumerate(RegionEmbedder(embedder, limits, mode).embed_many(regions)):
+        yield readable[done], _reembedded(embedder, part)
 
 
 def _reembedded(
-    embedder: Embedder, seen: Embedded | EmbeddedRegion | Unreadable
+    embedder: Embedder, found: Embedded | EmbeddedRegion | Unreadable
 ) -> Reembedded | None:
-    if isinstance(seen, Unreadable):
+    """The new content of a teaching from the result of embedding; ``None`` if unreadable."""
+    if isinstance(found, Unreadable):
         return None
-    if not np.isfinite(seen.vector).all():
+    if not np.isfinite(found.vector).all():
         raise NotFinite(f"the embedder {embedder.name!r} gave NaN or infinity; use another")
-    vector = seen.vector.astype("<f4", copy=False).tobytes()
-    if isinstance(seen, Embedded):
-        return Reembedded(vector, None, seen.thumbnail)
-    region = None if seen.box is None else TaughtBox(seen.box, seen.found)
+    vector = found.vector.astype("<f4", copy=False).tobytes()
+    if isinstance(found, Embedded):
+        return Reembedded(vector, None, found.thumbnail)
+    region = None if found.box is None else TaughtBox(found.box, found.found)
     proposals = None
-    if seen.proposals is not None and seen.proposal_vectors is not None:
-        proposals = PictureProposals(seen.proposals, seen.proposal_vectors)
-    return Reembedded(vector, region, seen.thumbnail, proposals)
+    if found.proposals is not None and found.proposal_vectors is not None:
+        proposals = PictureProposals(found.proposals, found.proposal_vectors)
+    return Reembedded(vector, region, found.thumbnail, proposals)
 
 
 def taught_image(
@@ -358,7 +368,7 @@ def taught_image(
 
 
 def image_of_teaching(journal: Journal, number: int, limits: Limits) -> bytes | None:
-    """The same by the number of the teaching alone."""
+    """As :func:`taught_image`, by the number of the teaching alone; ``None`` if there is none."""
     found = journal.db.row("SELECT source, digest FROM teachings WHERE id = ?", number)
     return None if found is None else taught_image(journal, number, found[0], found[1], limits)
 
@@ -370,7 +380,7 @@ def _write_log(
     chain, rows, counting = BEGINNING, [], {}
     for position, (operation, teaching, name, sign) in enumerate(entries, start=1):
         entry = position, operation, teaching, name, sign
-        chain = linked(chain, *entry, contents[teaching])
+        chain = next_chain(chain, *entry, contents[teaching])
         rows.append((*entry, chain))
         if sign > 0:
             counting[teaching] = position
@@ -381,6 +391,7 @@ def _write_log(
 
 
 def _fits(vector: object, embedder: Embedder) -> bool:
+    """Whether these are the bytes of a finite vector of the embedder's length."""
     if not isinstance(vector, bytes) or len(vector) != 4 * embedder.n_features:
         return False
     return bool(np.isfinite(np.frombuffer(vector, dtype="<f4")).all())
@@ -391,8 +402,8 @@ def _key(embedder: Embedder, mode: str) -> str:
     return hashlib.sha256(f"{embedder.name} {mode}".encode()).hexdigest()[:16]
 
 
-def _written(reembedded: Reembedded) -> bytes:
-    """Serialise for :func:`_read_back`."""
+def _serialised(reembedded: Reembedded) -> bytes:
+    """The bytes that :func:`_deserialised` reads."""
     parts = reembedded.vector, reembedded.thumbnail, packed(reembedded.region, reembedded.proposals)
     return struct.pack("<3Q", *map(len, parts)) + b"".join(parts)
 
@@ -402,18 +413,18 @@ def _valid(collected: dict[bytes, bytes], embedder: Embedder) -> dict[bytes, Ree
     found = {}
     for key, data in collected.items():
         try:
-            reembedded = _read_back(data)
+            reembedded = _deserialised(data)
         except (ValueError, KeyError, TypeError, OverflowError, struct.error):
             continue
-        beside = reembedded.proposals
-        if beside is not None and beside.vectors.shape[1] != embedder.n_features:
+        proposals = reembedded.proposals
+        if proposals is not None and proposals.vectors.shape[1] != embedder.n_features:
             continue
         if _fits(reembedded.vector, embedder):
             found[key] = reembedded
     return found
 
 
-def _read_back(data: bytes) -> Reembedded:
+def _deserialised(data: bytes) -> Reembedded:
     first, second, _ = struct.unpack_from("<3Q", data)
     vector, rest = data[24 : 24 + first], data[24 + first :]
     region, proposals = unpacked(rest[second:])

@@ -27,16 +27,16 @@ class Relocation:
 
 
 def relocate(journal: Journal, old: str, new: str, limits: Limits) -> Relocation:
-    """Give teachings from a file or folder their new path; call inside a transaction."""
+    """Update the paths of teachings from a file or folder; call inside a transaction."""
     found = journal.find(source=old, forgotten=True)
     if not found:
         raise UnknownLabel(f"nothing was taught from {old}")
     moved, missing = 0, []
     for teaching in found:
         source, digest = journal.origin(teaching)
-        place = new + source[len(old.rstrip(os.sep)) :]
-        if _holds(place, digest, limits):
-            journal.relocate(teaching, place)
+        path = new + source[len(old.rstrip(os.sep)) :]
+        if _has_digest(path, digest, limits):
+            journal.relocate(teaching, path)
             moved += 1
         else:
             missing.append(source)
@@ -44,7 +44,7 @@ def relocate(journal: Journal, old: str, new: str, limits: Limits) -> Relocation
 
 
 def follow_moved(journal: Journal, name: str, example: Example) -> None:
-    """Update the source of a picture that is taught again from another path, if the old is gone."""
+    """Update the path of a picture taught again from another one, if its file is gone."""
     if not os.path.isabs(example.source):
         return
     for teaching in journal.find(name=name, digest=example.digest):
@@ -53,7 +53,7 @@ def follow_moved(journal: Journal, name: str, example: Example) -> None:
             journal.relocate(teaching, example.source)
 
 
-def _holds(path: str, digest: bytes, limits: Limits) -> bool:
+def _has_digest(path: str, digest: bytes, limits: Limits) -> bool:
     try:
         return hashlib.sha256(read_bytes(path, limits)).digest() == digest
     except EverlearnError:

@@ -2,14 +2,14 @@
 
 Groups are formed by average linkage on cosine similarity, cut halfway between the similarity of
 examples of one name and that of two names. A group can be named, which teaches its members;
-dropped; or ignored, which keeps it and answers everything that resembles it with *ignored*.
+dropped; or ignored, after which everything that resembles it is answered with *ignored*.
 
-Each of these changes the *state* of the group's members, and keeps what the states were before, so
-that an undo can put them back (operations.py). What was named or dropped stays in its row, set
-aside, until its room is needed or something is erased.
+Each of these changes the *state* of the group's members. The operation stores their earlier states,
+which an undo restores (operations.py). The rows of named and dropped images are *set aside*: they
+are deleted when newer images exceed the limit, or with the next erase.
 
-The table in the journal is called ``strangers``, as the page calls them; the state is its column
-``ignored``. Image files, where they are kept, stand in ``stranger_images``.
+The table in the journal is called ``strangers``, as on the page; the state is its column
+``ignored``. Stored image files are in the table ``stranger_images``.
 """
 
 import os
@@ -22,29 +22,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.arrays import Array
-from everlearn.errors import DamagedJournal, InvalidInput
+from everlearn.errors import InvalidInput
+from everlearn.images.folders import folded
 from everlearn.memory.model.calibrated import familiarity_of
 from everlearn.memory.model.head import unit
 from everlearn.memory.model.model import Model
+from everlearn.memory.storage.interface import damaged_journal
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import with_box, without_box
 from everlearn.memory.storage.rows import (
     Example,
     TaughtBox,
-    as_kept,
-    content_of,
+    as_stored,
+    content_digest,
     given_box,
     row_checksum,
 )
 
-# At most this many rows are kept. After that the oldest row that was set aside is deleted or,
-# if there is none, the oldest that is not ignored.
+# At most this many rows are kept. For a further one, the oldest row that was set aside is deleted
+# or, if there is none, the oldest that is not ignored.
 MOST = 1000
-# States; a number above 0 is that of the group it is ignored with.
+# States. A positive state is the number of the group with which an image is ignored.
 FREE, SET_ASIDE = 0, -1
-# The highest number that was ever used, once rows were deleted.
+# The fact with the highest number that was ever used; written when rows are deleted.
 NUMBERS_USED = "strangers_used"
-# The likeness (cosine) of one thing's pictures where no name has two examples to tell.
+# Cosine similarity of pictures of one thing, assumed if no name has two examples.
 USUAL_LIKENESS = 0.6
 
 COLUMNS = "id, time, source, digest, ignored, thumbnail, vector"
@@ -78,13 +80,15 @@ class Group:
 
 @dataclass(frozen=True)
 class UnknownImage:
+    """A kept unknown image; ``ignored`` is its state."""
+
     id: int
     ignored: int
     example: Example
 
 
 def remember(journal: Journal, example: Example) -> None:
-    """Keep one unknown image, or a part of it; the same one is kept once. Inside a transaction."""
+    """Keep an unknown image, or a part of one, unless it is kept already. Inside a transaction."""
     rows = journal.db.rows(
         "SELECT id, ignored, source FROM strangers WHERE digest = ?", example.digest
     )
@@ -100,7 +104,7 @@ def remember(journal: Journal, example: Example) -> None:
     number = max(used, int(journal.db.value("SELECT MAX(id) FROM strangers") or 0)) + 1
     _keep(journal, number, time.time(), FREE, example)
     if example.image:
-        own = row_checksum("stranger_images", number, content_of(example.image))
+        own = row_checksum("stranger_images", number, content_digest(example.image))
         journal.db.replace("stranger_images", number, example.image, own)
 
 
@@ -110,7 +114,7 @@ def all_unknowns(journal: Journal) -> list[UnknownImage]:
 
 
 def every_row(journal: Journal) -> list[UnknownImage]:
-    """All rows, including those set aside, without files (:func:`with_image`)."""
+    """All images, including those set aside, without their files (:func:`with_image`)."""
     embedder = journal.fact("embedder") or ""
     found = []
     for number, when, source, digest, ignored, jpeg, vector, own in journal.db.rows(
@@ -118,10 +122,10 @@ def every_row(journal: Journal) -> list[UnknownImage]:
     ):
         blobs = all(isinstance(value, bytes) for value in (digest, jpeg, vector))
         if not blobs or own != _checksum(number, when, source, digest, ignored, jpeg, vector):
-            raise _damaged(journal, "an unknown image was altered")
+            raise damaged_journal(journal.db, "an unknown image was altered")
         x = np.frombuffer(vector, dtype="<f4") if len(vector) == 4 * journal.n_features else None
         if x is None or not np.isfinite(x).all() or not isinstance(source, str):
-            raise _damaged(journal, "an unknown image is not valid")
+            raise damaged_journal(journal.db, "an unknown image is not valid")
         source, box = without_box(source)
         region = None if box is None else TaughtBox(box, found=False)
         example = Example(x, source, digest, jpeg, embedder, region=region)
@@ -130,7 +134,7 @@ def every_row(journal: Journal) -> list[UnknownImage]:
 
 
 def with_image(journal: Journal, one: UnknownImage) -> Example:
-    """An unknown image with its file, where that was kept."""
+    """The example of an unknown image, with its file if that was kept."""
     if not journal.db.has_table("stranger_images"):
         return one.example
     row = journal.db.row("SELECT file, seal FROM stranger_images WHERE stranger = ?", one.id)
@@ -138,9 +142,9 @@ def with_image(journal: Journal, one: UnknownImage) -> Example:
         return one.example
     file, own = row
     if not isinstance(file, bytes) or own != row_checksum(
-        "stranger_images", one.id, content_of(file)
+        "stranger_images", one.id, content_digest(file)
     ):
-        raise _damaged(journal, "the file of an unknown image was altered")
+        raise damaged_journal(journal.db, "the file of an unknown image was altered")
     return replace(one.example, image=file)
 
 
@@ -150,7 +154,7 @@ def require_unknowns(journal: Journal) -> None:
         with_image(journal, one)
     query = "SELECT 1 FROM stranger_images WHERE stranger NOT IN (SELECT id FROM strangers) LIMIT 1"
     if journal.db.has_table("stranger_images") and journal.db.row(query) is not None:
-        raise _damaged(journal, "there is a file of an unknown image that does not exist")
+        raise damaged_journal(journal.db, "there is a file of an unknown image that does not exist")
 
 
 def thumbnail_of(journal: Journal, number: int) -> bytes | None:
@@ -159,12 +163,12 @@ def thumbnail_of(journal: Journal, number: int) -> bytes | None:
     if row is None:
         return None
     if row[-1] != _checksum(*row[:-1]):
-        raise _damaged(journal, "an unknown image was altered")
+        raise damaged_journal(journal.db, "an unknown image was altered")
     return bytes(row[5]) or None
 
 
 def groups(images: list[UnknownImage], likeness: float) -> list[list[UnknownImage]]:
-    """Groups of similar images, largest first; ignored groups stay as they are."""
+    """Groups of similar images, largest first; ignored groups are not formed anew."""
     ignored: dict[int, list[UnknownImage]] = {}
     for one in images:
         if one.ignored:
@@ -175,7 +179,7 @@ def groups(images: list[UnknownImage], likeness: float) -> list[list[UnknownImag
 
 
 def likeness_of(counts: Array, means: Array, lengths: Array) -> float:
-    """Cosine similarity halfway between that within a name and that between names."""
+    """Cosine similarity halfway between the mean within names and the mean between names."""
     several = counts > 1
     within = float(np.mean(lengths[several] ** 2)) if several.any() else USUAL_LIKENESS
     if len(counts) < 2:
@@ -186,7 +190,7 @@ def likeness_of(counts: Array, means: Array, lengths: Array) -> float:
 
 
 def resembles_ignored(images: list[UnknownImage], x: Array, likeness: float) -> bool:
-    """Whether an example resembles a group that is set to be ignored."""
+    """Whether an example resembles an ignored group."""
     members: dict[int, list[NDArray[np.float32]]] = {}
     for one in images:
         if one.ignored:
@@ -195,13 +199,14 @@ def resembles_ignored(images: list[UnknownImage], x: Array, likeness: float) -> 
 
 
 def any_ignored(journal: Journal) -> bool:
+    """Whether any group is ignored."""
     return journal.db.value("SELECT 1 FROM strangers WHERE ignored > 0 LIMIT 1") is not None
 
 
 def set_states(journal: Journal, states: dict[int, int]) -> dict[int, int]:
-    """Give images other states; returns those they had. Inside a transaction.
+    """Set the states of images; returns those they had before. Inside a transaction.
 
-    Images that were deleted to free space are skipped.
+    Images that have been deleted are skipped.
     """
     before = {}
     for number, state in states.items():
@@ -214,24 +219,24 @@ def set_states(journal: Journal, states: dict[int, int]) -> dict[int, int]:
 
 
 def nearest_names(model: Model, journal: Journal) -> dict[int, str]:
-    """The name that each stored image resembles most."""
+    """The name that each kept unknown image resembles most, by the number of the image."""
     found = all_unknowns(journal)
     if not found or not model.taught:
         return {}
     directions, known = familiarity_of(model).directions, model.means.classes_
     nearest = (unit(np.stack([one.example.vector for one in found])) @ directions.T).argmax(axis=1)
-    words = journal.name_ids()
+    words = journal.names_by_id()
     return {
-        one.id: words[int(known[place])] for one, place in zip(found, nearest.tolist(), strict=True)
+        one.id: words[int(known[index])] for one, index in zip(found, nearest.tolist(), strict=True)
     }
 
 
 def drop_erased(journal: Journal, teachings: Collection[int], resembling: Collection[int]) -> int:
-    """Delete images that show or name what is about to be erased; returns how many.
+    """Delete images that may show what is about to be erased; returns how many.
 
-    Those are the same pictures, pictures from the same files, from folders that hold nothing else
-    or are called like a name that goes, and those said to be ``resembling`` it; and whatever was
-    set aside, for no undo goes beyond an erase.
+    These are the same pictures; pictures from the same files, from folders with no other teachings,
+    or with a path that contains a completely erased name; and those numbered in ``resembling``.
+    Images that were set aside are deleted as well, since no undo goes back beyond an erase.
     """
     gone = set(teachings)
     sources, folders, digests, names = set[str](), set[str](), set[bytes](), set[str]()
@@ -242,7 +247,7 @@ def drop_erased(journal: Journal, teachings: Collection[int], resembling: Collec
         if source:
             sources.add(source)
             folders.add(os.path.dirname(source))
-    names = {name.casefold() for name in names if set(journal.find(name=name)) <= gone}
+    names = {folded(name) for name in names if set(journal.find(name=name)) <= gone}
     folders = {folder for folder in folders if set(journal.find(source=folder)) <= gone} - {""}
     found = [
         one.id
@@ -252,17 +257,18 @@ def drop_erased(journal: Journal, teachings: Collection[int], resembling: Collec
         or one.example.digest in digests
         or one.example.source in sources
         or os.path.dirname(one.example.source) in folders
-        or names.intersection(part.casefold() for part in PurePath(one.example.source).parts)
+        or names.intersection(folded(part) for part in PurePath(one.example.source).parts)
     ]
     _delete(journal, found)
     return len(found)
 
 
-def find_group(found: list[list[UnknownImage]], number: int) -> list[UnknownImage]:
-    for group in found:
+def find_group(groups: list[list[UnknownImage]], number: int) -> list[UnknownImage]:
+    """The group with this number, which is that of its first member."""
+    for group in groups:
         if group[0].id == number:
             return group
-    known = ", ".join(str(group[0].id) for group in found[:8])
+    known = ", ".join(str(group[0].id) for group in groups[:8])
     raise InvalidInput(
         f"there is no group {number} of unknown pictures; there are {known or 'none'}"
     )
@@ -281,7 +287,7 @@ def _alike(free: list[UnknownImage], likeness: float) -> list[NDArray[np.bool_]]
 
 
 def _delete(journal: Journal, numbers: list[int]) -> None:
-    """Remove images for good; a number is never used twice, so that no undo finds another image."""
+    """Delete rows; their numbers are never used again, so that no undo finds another image."""
     if not numbers:
         return
     used = int(journal.fact(NUMBERS_USED) or 0)
@@ -292,7 +298,7 @@ def _delete(journal: Journal, numbers: list[int]) -> None:
 
 
 def drop_all(journal: Journal) -> None:
-    """Remove every image for good; inside a transaction."""
+    """Delete all rows; inside a transaction."""
     _delete(journal, [number for (number,) in journal.db.rows("SELECT id FROM strangers")])
 
 
@@ -300,7 +306,7 @@ def _keep(journal: Journal, number: int, when: float, ignored: int, example: Exa
     row = (
         number,
         when,
-        with_box(as_kept(example.source), given_box(example.region)),
+        with_box(as_stored(example.source), given_box(example.region)),
         example.digest,
         ignored,
         example.thumbnail,
@@ -312,11 +318,5 @@ def _keep(journal: Journal, number: int, when: float, ignored: int, example: Exa
 def _checksum(
     number: int, when: float, source: str, digest: bytes, ignored: int, jpeg: bytes, vector: bytes
 ) -> bytes:
-    pictures = content_of(jpeg), content_of(vector)
+    pictures = content_digest(jpeg), content_digest(vector)
     return row_checksum("strangers", number, when, source, digest, ignored, *pictures)
-
-
-def _damaged(journal: Journal, what: str) -> DamagedJournal:
-    return DamagedJournal(
-        f"{journal.db.location} is damaged: {what}; restore it from a backup (everlearn restore)"
-    )

@@ -1,9 +1,9 @@
 """Writes teachings into the journal, each as part of an operation.
 
-An example that is already known is not taught twice, and all vectors are of one kind. Names are
-stripped of surrounding spaces and keep their first spelling: ``purple finch`` and `` Purple Finch``
-are the name ``Purple Finch`` if that was taught before. Words with a meaning in answers cannot be
-names.
+An example that is already taught is not taught twice, and all vectors have the same length and
+embedder. Names are stripped of surrounding spaces and keep their first spelling: ``purple finch``
+and `` Purple Finch`` are the name ``Purple Finch`` if that was taught before. Words that answers
+use for something else, such as *unknown*, cannot be names.
 """
 
 import difflib
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from everlearn.errors import InvalidInput, InvalidLabel, OtherName, WrongEmbedder, WrongWidth
-from everlearn.images.folders import is_reserved, require_name, tidy
+from everlearn.images.folders import folded, is_reserved, require_name, tidy
 from everlearn.memory.edits.relocating import follow_moved
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import (
@@ -24,25 +24,28 @@ from everlearn.memory.storage.rows import (
     row_checksum,
 )
 
-# Teachings share a transaction until there are this many, or this much time has passed.
+# A transaction takes at most this many teachings, or those that arrive within this time.
 COMMIT_ROWS = 64
 COMMIT_SECONDS = 0.25
 
-# Outcome of a teaching: it was there already, it is new, it is taught under another name.
+# Outcomes of a teaching: it is taught already, it is new, it is taught under another name.
 REPEATED, NEW, OTHER = 0, 1, 2
 
 # Two names at least this similar, from 0 to 1, may be spellings of the same one.
 ALIKE = 0.8
-# At most this many pairs of a new and a known name are compared.
+# Misspellings are searched among at most this many pairs of a new and a known name.
 MOST_COMPARED = 20_000
-# Up to this many names are read at once rather than looked up one by one.
+# Up to this many names are read together instead of being looked up one by one.
 FEW_NAMES = 10_000
 
 LONGEST_GROUP = 100
-# Columns of an operation.
+# Columns of an operation; ``turns`` is how often it was undone or redone.
 COLUMNS = "id, kind, time, turns, dropped, name, called"
 
+# Length and embedder of vectors, by the name of the fact.
 Kind = dict[str, str]
+# Number and time of an operation, which identify it across transactions; a list for JSON.
+Operation = list[float]
 
 
 class TeachingWriter:
@@ -69,17 +72,17 @@ class TeachingWriter:
         self.again = again
         self.also = also
         self.group = group
-        self.operation: list[float] | None = None
+        self.operation: Operation | None = None
 
     def write(self, examples: Iterable[tuple[str, Example]]) -> list[bool | InvalidInput]:
         """Write one transaction; returns whether each example was new, or its error."""
-        everything = list(examples)
-        refusals = [_too_long(example) for _, example in everything]
-        pairs = [pair for pair, no in zip(everything, refusals, strict=True) if no is None]
-        outcomes = iter(self._written(pairs) if pairs else [])
-        return [next(outcomes) if no is None else no for no in refusals]
+        pairs = list(examples)
+        errors = [_error_of_source(example) for _, example in pairs]
+        valid = [pair for pair, error in zip(pairs, errors, strict=True) if error is None]
+        outcomes = iter(self._write_valid(valid) if valid else [])
+        return [next(outcomes) if error is None else error for error in errors]
 
-    def _written(self, pairs: list[tuple[str, Example]]) -> list[bool | InvalidInput]:
+    def _write_valid(self, pairs: list[tuple[str, Example]]) -> list[bool | InvalidInput]:
         options = {
             "kind": self.kind,
             "again": self.again,
@@ -112,7 +115,7 @@ class TeachingWriter:
 def write_request(
     journal: Journal, options: dict[str, Any], pairs: list[tuple[str, Example]]
 ) -> dict[str, Any]:
-    """Write teachings and return outcome codes without names; call inside a transaction."""
+    """Write teachings; returns a code for each, and the operation. Call inside a transaction."""
     ensure_kinds(journal, [example for _, example in pairs])
     known = journal.counting_names(example.same_as for _, example in pairs)
     codes: list[int] = []
@@ -130,7 +133,7 @@ def write_request(
             names.add(name)
     operation = options["operation"]
     if new:
-        operation = going_on(journal, operation) or begun(
+        operation = continued(journal, operation) or begin_operation(
             journal, options["kind"], options.get("group")
         )
         journal.add_many(int(operation[0]), new)
@@ -148,8 +151,8 @@ def _other_name(name: str, example: Example, names: set[str]) -> OtherName:
     )
 
 
-def _too_long(example: Example) -> InvalidInput | None:
-    """Why this example cannot be stored, though the others of its operation can."""
+def _error_of_source(example: Example) -> InvalidInput | None:
+    """The error if the source of an example cannot be stored."""
     try:
         require_source(example.source)
     except InvalidInput as error:
@@ -158,12 +161,12 @@ def _too_long(example: Example) -> InvalidInput | None:
 
 
 def kind_of_vectors(journal: Journal) -> Kind:
-    """Length and embedder of the first vectors, which later ones must match."""
+    """Length and embedder of the vectors of a journal."""
     return journal.facts("n_features", "embedder")
 
 
 def require_alike(known: Kind, example: Example, memory: str) -> Kind:
-    """Require vectors of one kind; returns the kind of the example."""
+    """Require a vector of the known length and embedder; returns those of the example."""
     require_source(example.source)
     require_width(len(example.vector))
     mine = {"n_features": str(len(example.vector)), "embedder": example.embedder}
@@ -176,13 +179,16 @@ def require_alike(known: Kind, example: Example, memory: str) -> Kind:
     if known["n_features"] and known["n_features"] != mine["n_features"]:
         raise WrongWidth(
             f"the vector has {mine['n_features']} features, this Memory was taught "
-            f"{known['n_features']}; give vectors of one kind, or images"
+            f"{known['n_features']}; give vectors of that length, or images"
         )
     return mine
 
 
 def ensure_kind(journal: Journal, example: Example) -> None:
-    """Require vectors of one kind; the first ones set it. Call inside a transaction."""
+    """Require a vector of the journal's length and embedder, which the first vectors set.
+
+    Call inside a transaction.
+    """
     ensure_kinds(journal, [example])
 
 
@@ -199,7 +205,7 @@ def ensure_kinds(journal: Journal, examples: Sequence[Example]) -> None:
 def in_parts(
     pairs: Iterable[tuple[str, Any]], rows: int = COMMIT_ROWS
 ) -> Iterator[list[tuple[str, Any]]]:
-    """Group what has arrived since the last transaction into parts of useful size."""
+    """Group pairs into parts for one transaction each, by number and time of arrival."""
     part: list[tuple[str, Any]] = []
     since = time.monotonic()
     for pair in pairs:
@@ -214,13 +220,13 @@ def in_parts(
 def begin(journal: Journal, kind: str, group: str | None = None) -> int:
     """Begin a new operation, or continue the last one if it is of the same group.
 
-    Operations undone before can no longer be redone.
+    Operations that are undone can no longer be redone. Returns the number of the operation.
     """
-    return int(begun(journal, kind, group)[0])
+    return int(begin_operation(journal, kind, group)[0])
 
 
-def begun(journal: Journal, kind: str, group: str | None = None) -> list[float]:
-    """As :func:`begin`, with the time, which :func:`going_on` uses to recognise the operation."""
+def begin_operation(journal: Journal, kind: str, group: str | None = None) -> Operation:
+    """As :func:`begin`; returns what :func:`continued` needs."""
     last = journal.db.row(f"SELECT {COLUMNS} FROM operations ORDER BY id DESC LIMIT 1")
     if group is not None and last is not None and last[1:2] + last[3:] == (kind, 0, 0, None, group):
         return [int(last[0]), last[2]]
@@ -234,8 +240,8 @@ def begun(journal: Journal, kind: str, group: str | None = None) -> list[float]:
     return [operation, when]
 
 
-def going_on(journal: Journal, operation: list[float] | None) -> list[float] | None:
-    """An operation begun in an earlier transaction, if it was not undone or erased since."""
+def continued(journal: Journal, operation: Operation | None) -> Operation | None:
+    """An operation begun in an earlier transaction; ``None`` if it was undone or erased since."""
     if operation is None:
         return None
     number, when = operation
@@ -251,7 +257,7 @@ def keep_operation(journal: Journal, row: tuple[object, ...]) -> None:
 
 
 def require_group(group: str | None) -> None:
-    """Require a valid group: a word chosen by the caller, new for every operation."""
+    """Require a valid group: a word that the caller chooses anew for every operation."""
     if group is not None and not (
         isinstance(group, str) and 0 < len(group) <= LONGEST_GROUP and group.isascii()
     ):
@@ -261,7 +267,10 @@ def require_group(group: str | None) -> None:
 
 
 class Spelling:
-    """The spelling of names in one journal; all names are read once, with the second new one.
+    """The stored spelling of names.
+
+    Other spellings of the first new name are searched in the database; with the second new name,
+    all names are read once.
 
     Parameters
     ----------
@@ -270,12 +279,12 @@ class Spelling:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._known: dict[str, str] = {}
+        self._by_key: dict[str, str] = {}
         self._n_new = 0
-        # Cached per name: teaching a thousand pictures of a name looks it up once.
-        self._there: set[str] = set()
-        self._looks = 0
-        self._has_all = False
+        # Cached, so that teaching a thousand pictures of a name looks it up once.
+        self._stored: set[str] = set()
+        self._n_lookups = 0
+        self._has_all_stored = False
 
     def __call__(self, name: str) -> str:
         """The name as it is stored."""
@@ -285,7 +294,7 @@ class Spelling:
         return self._looked_up(tidy(name))
 
     def of_known(self, name: str) -> str:
-        """The spelling of a name that should be known; one that is not comes back unchanged."""
+        """The stored spelling of a name; the name itself if it is not stored."""
         if self._journal.is_taught(name):
             return name
         return self._looked_up(tidy(name)) if name.strip() else name
@@ -294,51 +303,50 @@ class Spelling:
         inbox = self._journal.db.inbox
         if inbox is None:
             return self._spelled(name)
-        return str(inbox.persistently(lambda: self._spelled(name)))
+        return str(inbox.with_retries(lambda: self._spelled(name)))
 
     def _spelled(self, name: str) -> str:
-        if name in self._there or self._is_there(name):
+        if name in self._stored or self._is_stored(name):
             return name
-        folded = name.casefold()
-        if folded not in self._known:
+        key = folded(name)
+        if key not in self._by_key:
             self._n_new += 1
-            if self._n_new <= 2:
-                same = (
-                    self._journal.spellings_of(folded)
-                    if self._n_new == 1
-                    else self._journal.names()
-                )
-                self._known = {known.casefold(): known for known in same} | self._known
-        return self._known.setdefault(folded, name)
+            same: Iterable[str] = ()
+            if self._n_new == 1:
+                same = self._journal.spellings_of(key)
+            elif self._n_new == 2:
+                same = self._journal.names()
+            self._by_key = {folded(known): known for known in same} | self._by_key
+        return self._by_key.setdefault(key, name)
 
-    def _is_there(self, name: str) -> bool:
-        """Whether a name is known; a small journal's names are read together the second time."""
-        self._looks += 1
-        if self._looks == 2 and self._journal.n_names <= FEW_NAMES:
-            self._there.update(self._journal.name_ids().values())
-            self._has_all = True
-        if not self._has_all and self._journal.find_name(name) is not None:
-            self._there.add(name)
-        return name in self._there
+    def _is_stored(self, name: str) -> bool:
+        """Whether a name is stored; with the second lookup, all names are read if they are few."""
+        self._n_lookups += 1
+        if self._n_lookups == 2 and self._journal.n_names <= FEW_NAMES:
+            self._stored.update(self._journal.names_by_id().values())
+            self._has_all_stored = True
+        if not self._has_all_stored and self._journal.id_of_name(name) is not None:
+            self._stored.add(name)
+        return name in self._stored
 
 
 def misspelled(name: str, known: Iterable[str]) -> str | None:
     """The known name that a new one looks like a misspelling of, or ``None``.
 
-    Names with different digits, such as ``shelf 1`` and ``shelf 2``, are different on purpose.
+    Names with different digits, such as ``shelf 1`` and ``shelf 2``, are not misspellings.
     """
-    folded = tidy(name).casefold()
-    by_casefold = {other.casefold(): other for other in known if _digits(other) == _digits(name)}
-    if folded in by_casefold:
+    key = folded(name)
+    by_key = {folded(other): other for other in known if _digits(other) == _digits(name)}
+    if key in by_key:
         return None
-    found = difflib.get_close_matches(folded, by_casefold, n=1, cutoff=ALIKE)
-    return by_casefold[found[0]] if found else None
+    found = difflib.get_close_matches(key, by_key, n=1, cutoff=ALIKE)
+    return by_key[found[0]] if found else None
 
 
 def misspelled_among(names: Iterable[str], known: Collection[str]) -> dict[str, str]:
     """The known name that each new one looks like a misspelling of.
 
-    Empty if there are more pairs than can be compared in a moment.
+    Empty if there are more than ``MOST_COMPARED`` pairs.
     """
     new = [name for name in names if name not in known]
     if len(new) * len(known) > MOST_COMPARED:

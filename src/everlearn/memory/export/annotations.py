@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 def annotations_of(memory: "Memory") -> list[Annotated]:
     """Every taught image file with its names and boxes, in the order of teaching.
 
-    A teaching without a box is about the whole image. Teachings of pixels or vectors have no file
-    and are left out.
+    A teaching without a box is about the whole image. Teachings without a source (of pixels or
+    vectors) are left out.
     """
     things: dict[str, list[tuple[str, Box]]] = {}
     for teaching in memory.teachings():

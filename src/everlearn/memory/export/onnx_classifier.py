@@ -29,12 +29,25 @@ def linear_head_model(
     names: Sequence[str],
     facts: dict[str, str],
 ) -> bytes:
-    """The file's bytes."""
+    """The bytes of the file.
+
+    Parameters
+    ----------
+    power : float
+        Exponent of the feature map.
+    weights : ndarray of shape (n_classes, n_features)
+    bias : ndarray of shape (n_classes,)
+    temperature : float
+        Divides the scores before the softmax.
+    names : sequence of str
+    facts : dict of str to str
+        Further metadata.
+    """
     n_classes, n_features = weights.shape
     graph = b"".join(
         (
             node("LpNormalization", ["features"], "unit", axis=AXIS_LAST, p=2),
-            *mapped_features(power, "unit", "seen"),
+            *feature_map_nodes(power, "unit", "seen"),
             node("MatMul", ["seen", "weights"], "products"),
             node("Add", ["products", "bias"], "scores"),
             node("Softmax", ["scores"], "probabilities", axis=AXIS_LAST),
@@ -57,16 +70,18 @@ def linear_head_model(
     )
 
 
-def mapped_features(power: float, unit: str, seen: str) -> list[bytes]:
-    """The feature map for vectors of length one: their signed power, normalised again."""
+def feature_map_nodes(power: float, unit: str, mapped: str) -> list[bytes]:
+    """Nodes from vectors of length one to mapped ones: their signed power, at length one."""
     if power == 1.0:
-        return [node("Identity", [unit], seen)]
-    size, sign, raised, signed = (f"{seen}:{step}" for step in ("size", "sign", "raised", "signed"))
+        return [node("Identity", [unit], mapped)]
+    size, sign, raised, signed = (
+        f"{mapped}:{step}" for step in ("size", "sign", "raised", "signed")
+    )
     return [
-        tensor(f"{seen}:power", np.array(power)),
+        tensor(f"{mapped}:power", np.array(power)),
         node("Abs", [unit], size),
         node("Sign", [unit], sign),
-        node("Pow", [size, f"{seen}:power"], raised),
+        node("Pow", [size, f"{mapped}:power"], raised),
         node("Mul", [raised, sign], signed),
-        node("LpNormalization", [signed], seen, axis=AXIS_LAST, p=2),
+        node("LpNormalization", [signed], mapped, axis=AXIS_LAST, p=2),
     ]

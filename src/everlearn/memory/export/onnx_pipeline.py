@@ -22,7 +22,7 @@ from everlearn.arrays import Array
 from everlearn.errors import NotExportable
 from everlearn.images.embedders import Embedder, OnnxEmbedder
 from everlearn.images.protobuf import message
-from everlearn.memory.export.onnx_classifier import mapped_features
+from everlearn.memory.export.onnx_classifier import feature_map_nodes
 from everlearn.memory.export.onnx_proto import (
     BOOL,
     FLOAT,
@@ -46,7 +46,19 @@ NAME, INITIALIZER, INPUT, OUTPUT = 2, 5, 11, 12
 
 @dataclass(frozen=True)
 class Network:
-    """The parts of an embedder's file that are needed."""
+    """The parts of an embedder's file that are copied.
+
+    Attributes
+    ----------
+    version : int
+        Of the file format.
+    operators : list of bytes
+        The operator sets in use.
+    body : list of bytes
+        The fields of the graph, without its name, inputs and outputs.
+    input, output : str
+        Names within the graph.
+    """
 
     version: int
     operators: list[bytes]
@@ -55,15 +67,15 @@ class Network:
     output: str
 
 
-def chain_model(
+def pipeline_model(
     embedder: Embedder, calibrated: CalibratedModel, names: list[str], accept: float
 ) -> bytes:
-    """The file's bytes."""
+    """The bytes of the file; ``accept`` is the share of familiar things not called unknown."""
     if not isinstance(embedder, OnnxEmbedder) or embedder.mirror:
         raise NotExportable(
             "only an embedder that is an ONNX file, without mirrored images, can be written into "
-            "one file with the classifier; export without the embedder, or reembed with such a "
-            "file"
+            "one file with the classifier; export without the embedder, or reembed with such an "
+            "embedder"
         )
     if not embedder.plain:
         raise NotExportable(
@@ -71,14 +83,14 @@ def chain_model(
             "file needs an embedder from float (n, 3, side, side) to vectors; export without the "
             "embedder"
         )
-    network = network_of(embedder.model)
+    network = read_network(embedder.model)
     power, weights, bias = calibrated.linear_head()
     graph = [
-        *_prepared(embedder, network),
+        *_preprocessing_nodes(embedder, network),
         *network.body,
-        *_features(network, power),
-        *_named(weights / calibrated.temperature, bias / calibrated.temperature, names),
-        *_unknown(calibrated, accept),
+        *_feature_nodes(network, power),
+        *_answer_nodes(weights / calibrated.temperature, bias / calibrated.temperature, names),
+        *_unknown_nodes(calibrated, accept),
         text(2, "everlearn"),
         message(INPUT, value("pixels", ("n", embedder.size, embedder.size, 3), UINT8)),
         message(OUTPUT, value("name", ("n",), STRING)),
@@ -103,9 +115,9 @@ def chain_model(
     )
 
 
-def network_of(model: bytes) -> Network:
-    """The parts of an ONNX file."""
-    parts = _pairs(model)
+def read_network(model: bytes) -> Network:
+    """Read the parts of an ONNX file."""
+    parts = _fields(model)
     if any(field == FUNCTIONS for field, _ in parts):
         raise NotExportable("the embedder's file defines functions; export without the embedder")
     operators = [content for field, content in parts if field == OPERATORS]
@@ -115,20 +127,20 @@ def network_of(model: bytes) -> Network:
             f"the embedder's file uses operator set {opset}, but at least {OLDEST_OPSET} is "
             "needed; convert it, or export without the embedder"
         )
-    graph = _pairs(_of(parts, GRAPH))
-    initializers = {_word(inside, 8) for part, inside in graph if part == INITIALIZER}
-    inputs = [_word(inside, 1) for part, inside in graph if part == INPUT]
+    graph = _fields(_first(parts, GRAPH))
+    initializers = {_text(inside, 8) for part, inside in graph if part == INITIALIZER}
+    inputs = [_text(inside, 1) for part, inside in graph if part == INPUT]
     return Network(
-        version=int(_of(parts, VERSION)),
+        version=int(_first(parts, VERSION)),
         operators=operators,
         body=[message(part, body) for part, body in graph if part not in (NAME, INPUT, OUTPUT)],
         input=next(name for name in inputs if name not in initializers),
-        output=_word(_of(graph, OUTPUT), 1),
+        output=_text(_first(graph, OUTPUT), 1),
     )
 
 
-def _prepared(embedder: OnnxEmbedder, network: Network) -> list[bytes]:
-    """Pixels preprocessed for the network, connected to its input."""
+def _preprocessing_nodes(embedder: OnnxEmbedder, network: Network) -> list[bytes]:
+    """Preprocessing of pixels, connected to the network's input."""
     return [
         tensor("our:mean", embedder.mean),
         tensor("our:scale", embedder.scale),
@@ -139,13 +151,14 @@ def _prepared(embedder: OnnxEmbedder, network: Network) -> list[bytes]:
     ]
 
 
-def _features(network: Network, power: float) -> list[bytes]:
-    """The vector at length one, and the classifier's features."""
+def _feature_nodes(network: Network, power: float) -> list[bytes]:
+    """The network's output at length one, and after the feature map."""
     unit = node("LpNormalization", [network.output], "our:unit", axis=-1, p=2)
-    return [unit, *mapped_features(power, "our:unit", "our:seen")]
+    return [unit, *feature_map_nodes(power, "our:unit", "our:seen")]
 
 
-def _named(weights: Array, bias: Array, names: list[str]) -> list[bytes]:
+def _answer_nodes(weights: Array, bias: Array, names: list[str]) -> list[bytes]:
+    """Scores, probabilities and the best name."""
     return [
         tensor("our:weights", weights.T),
         tensor("our:bias", bias),
@@ -158,7 +171,7 @@ def _named(weights: Array, bias: Array, names: list[str]) -> list[bytes]:
     ]
 
 
-def _unknown(calibrated: CalibratedModel, accept: float) -> list[bytes]:
+def _unknown_nodes(calibrated: CalibratedModel, accept: float) -> list[bytes]:
     """Familiarity, p = (1 + #{s_i ≤ s}) / (m + 1), and whether it is below the threshold."""
     acceptance = calibrated.judgement.acceptance
     group, ranks, counts = acceptance.table(calibrated.familiar_names)
@@ -201,20 +214,23 @@ def _unknown(calibrated: CalibratedModel, accept: float) -> list[bytes]:
     ]  # fmt: skip
 
 
-def _of(parts: list[tuple[int, Any]], wanted: int) -> Any:
+def _first(parts: list[tuple[int, Any]], wanted: int) -> Any:
     """The first part with this field number."""
     return next(content for field, content in parts if field == wanted)
 
 
-def _word(described: bytes, field: int) -> str:
-    return next((str(word, "utf-8") for number, word in _pairs(described) if number == field), "")
+def _text(description: bytes, wanted: int) -> str:
+    """The first text field with this number; empty if there is none."""
+    return next(
+        (str(word, "utf-8") for number, word in _fields(description) if number == wanted), ""
+    )
 
 
 def _opset(operators: bytes) -> int:
     """The version of ONNX's own operators; zero for those of another domain."""
-    parts = dict(_pairs(operators))
+    parts = dict(_fields(operators))
     return 0 if parts.get(1) else int(parts.get(2, 0))
 
 
-def _pairs(body: bytes) -> list[tuple[int, Any]]:
+def _fields(body: bytes) -> list[tuple[int, Any]]:
     return list(fields(body))

@@ -18,10 +18,11 @@ FLOAT, UINT8, INT64, STRING, BOOL = 1, 2, 7, 8, 9
 def node(
     kind: str, inputs: Sequence[str], *outputs: str, **attributes: int | Sequence[int]
 ) -> bytes:
+    """A node of a graph: an operator with names of inputs and outputs."""
     body = b"".join(text(1, name) for name in inputs)
     body += b"".join(text(2, name) for name in outputs) + text(4, kind)
     for name, given in attributes.items():
-        # An integer: type INT (2), value in field 3; several: type INTS (7), field 8.
+        # An integer is of type INT (2), in field 3; several are of type INTS (7), in field 8.
         if isinstance(given, int):
             body += message(5, text(1, name) + number(3, given) + number(20, 2))
         else:
@@ -42,6 +43,7 @@ def tensor(name: str, values: AnyArray) -> bytes:
 
 
 def value(name: str, shape: Sequence[str | int], kind: int = FLOAT) -> bytes:
+    """The description of an input or output; a dimension given by name can be of any size."""
     dims = b"".join(
         message(1, text(2, size) if isinstance(size, str) else number(1, size)) for size in shape
     )
@@ -49,15 +51,17 @@ def value(name: str, shape: Sequence[str | int], kind: int = FLOAT) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
+    """An integer field."""
     return varint(field << 3) + varint(value & 0xFFFFFFFFFFFFFFFF)
 
 
 def text(field: int, value: str) -> bytes:
+    """A text field."""
     return message(field, value.encode())
 
 
 def fields(body: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message: their numbers, each with an integer or bytes."""
+    """The number and the content of every field of a message."""
     at = 0
     while at < len(body):
         key, at = read_varint(body, at)

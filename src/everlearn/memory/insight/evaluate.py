@@ -5,12 +5,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from everlearn.errors import CannotWrite, EverlearnError, NeverLearned
+from everlearn.errors import EverlearnError, NeverLearned
 from everlearn.images.decode import read_bytes
 from everlearn.images.folders import one_spelling
 from everlearn.memory.answers import Answers
@@ -18,7 +17,7 @@ from everlearn.memory.answers import Answers
 if TYPE_CHECKING:
     from everlearn.memory.memory import Memory
 
-# Label of "called unknown" in a plot.
+# How a plot labels the answer "unknown".
 UNKNOWN = "(unknown)"
 
 
@@ -44,15 +43,15 @@ class Evaluation:
     ----------
     answers : dict
         Files by (true name, answered name), for names the Memory knows; the answered name is
-        ``None`` where the answer was "unknown".
+        ``None`` if the answer was "unknown".
     flagged_unknown : int
         Number of images of unknown names that were called unknown.
     n_unknown : int
         Images of names that were never taught.
     taken_for : list of (file, true name, answered name)
-        Images of unknown names that were not called unknown.
+        Images of unknown names that got a known name.
     taught : list of files
-        Images that the Memory was taught: training images say nothing about generalization.
+        Images that the Memory was taught, whose answers say nothing about new images.
     unreadable : list of (path, error)
     """
 
@@ -66,7 +65,7 @@ class Evaluation:
     def count(
         self, file: str, name: str, said: Answers | Exception, *, known: bool, taught: bool
     ) -> None:
-        """Count one answer; ``known`` says whether the Memory knows the true name."""
+        """Count one answer; ``known`` is whether the Memory knows the true name."""
         if isinstance(said, Exception):
             self.unreadable.append((file, str(said)))
             return
@@ -121,7 +120,15 @@ def evaluate(
     *,
     progress: Callable[[], None] | None = None,
 ) -> Evaluation:
-    """Ask about every file and compare with its name."""
+    """Ask about every file and compare the answer with its name.
+
+    Parameters
+    ----------
+    memory : Memory
+    files : iterable of (path, name)
+    progress : callable, optional
+        Called once for every file.
+    """
     result = Evaluation()
     known = memory.names()
     if not known:
@@ -141,17 +148,13 @@ def evaluate(
 
 def plot_confusion(evaluation: Evaluation, path: str | os.PathLike[str]) -> None:
     """Draw the confusion matrix, with the count in every cell."""
-    from everlearn.evaluation.plots import confusion_matrix
+    from everlearn.evaluation.plots import confusion_matrix, save_figure
 
     if not evaluation.answers:
         raise NeverLearned("no image has a name that was taught, so there is nothing to draw")
     shown, said, counts = _matrix(evaluation)
     title = f"{evaluation.accuracy:.1%} of {evaluation.n_known} right"
-    picture = confusion_matrix(counts, shown, answers=said, title=title)
-    try:
-        picture.savefig(Path(path), dpi=120)
-    except (OSError, ValueError) as error:
-        raise CannotWrite(f"the plot {os.fspath(path)} cannot be written: {error}") from None
+    save_figure(confusion_matrix(counts, shown, answers=said, title=title), path)
 
 
 def _matrix(evaluation: Evaluation) -> tuple[list[str], list[str], np.ndarray[Any, Any]]:

@@ -1,4 +1,4 @@
-"""Judges from a thumbnail whether a picture is sharp and bright enough to learn from."""
+"""Measures on a thumbnail whether a picture is sharp and bright enough to learn from."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,22 @@ from everlearn.images.decode import decode
 
 # Pictures with a lower mean brightness, from 0 to 255, are dark.
 DARK = 30.0
-# Mean squared Laplacian relative to the variance of brightness; lower values are blurred:
-# photographs have 0.35 and more, blurred by a fiftieth of their width 0.02 to 0.15.
+# Pictures with a lower sharpness are blurred: photographs have 0.35 and more; blurred by a fiftieth
+# of their width, 0.02 to 0.15.
 BLURRED = 0.15
 
 
 @dataclass(frozen=True)
 class ImageQuality:
-    """Brightness and sharpness of a thumbnail."""
+    """Brightness and sharpness of a thumbnail.
+
+    Attributes
+    ----------
+    brightness : float
+        Mean, from 0 to 255.
+    sharpness : float
+        Mean squared Laplacian relative to the variance of the brightness.
+    """
 
     brightness: float
     sharpness: float
@@ -30,7 +38,7 @@ class ImageQuality:
         return not self.dark and self.sharpness < BLURRED
 
 
-def looked_at(thumbnail: bytes | None) -> ImageQuality | None:
+def measure_quality(thumbnail: bytes | None) -> ImageQuality | None:
     """Measure a thumbnail; ``None`` if it is missing or cannot be read."""
     if thumbnail is None:
         return None

@@ -1,21 +1,21 @@
 """The exact effect of every single teaching on an answer, without retraining.
 
-Ridge regression without teaching i, of class c and at leverage h_i = x_i·A⁻¹x_i, is a rank-one step
-away from ridge regression with it. With z = A⁻¹x, w_k = A⁻¹b_k, t_i = x_i·z and v_i = x_i·w_k the
-plain score of class k for x becomes (Sherman and Morrison; the leave-one-out identity of the hat
-matrix is the case x = x_i)
+Removing teaching i, of class c and with leverage h_i = x_i·A⁻¹x_i, from ridge regression is a
+rank-one update. With z = A⁻¹x, w_k = A⁻¹b_k, t_i = x_i·z and v_i = x_i·w_k, the plain score of
+class k for x becomes (Sherman and Morrison; x = x_i gives the leave-one-out identity of the hat
+matrix)
 
     k ≠ c    b_k·z + v_i t_i / (1 − h_i)
     k = c    b_k·z − t_i + (v_i − h_i) t_i / (1 − h_i)
 
-each times the recoding n'_k^−α with the remaining counts. (N^α multiplies the scores of all classes
-alike; it is omitted where effects are compared, or every teaching would affect every answer a
-little.) Removing a set S of teachings solves a system with |S| unknowns:
+times the recoding n'_k^−α with the remaining counts. The factor N^α is the same for all classes. It
+is omitted where effects are compared; otherwise every teaching would affect every answer a little.
+Removing a set S of teachings solves a system with |S| unknowns:
 A'⁻¹x = z + U (I − X_S U)⁻¹ X_S z with U = A⁻¹X_Sᵀ.
 
-Leverages of n teachings cost two triangular solves, O(n d²), and are kept; then a question costs
-two products with the n × d matrix of what was taught. A⁻¹ is that of the classifier's own factor,
-and no weights of all classes are made: with many names that would take longer than the questions.
+The leverages of n teachings cost two triangular solves, O(n d²), once; then a question costs two
+products with the n × d matrix of teachings. A⁻¹ is applied with the classifier's own factor. The
+weights of all classes are never computed: with many names that would cost more than the question.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,9 +31,10 @@ from everlearn.learners.rlsc import RecursiveRLSC
 
 Classes = NDArray[np.intp]
 
+# Rows per block of leverages.
 BLOCK = 2048
-# Scores that are looked at together, at most.
-NUMBERS = 1 << 23
+# At most this many leave-one-out scores per block.
+MOST_SCORES = 1 << 23
 
 
 class Ridge:
@@ -79,12 +80,12 @@ class Ridge:
         return found
 
     def leave_one_out(self, rows: Array, y: Classes) -> Array:
-        """The scores of taught examples under the model that was not taught them, a row each."""
+        """Leave-one-out scores of taught examples: a row for each, a column per class."""
         solved = self.solve(rows)
         return self.leave_one_out_solved(rows, y, solved, self.fits(solved))
 
     def leave_one_out_solved(self, rows: Array, y: Classes, solved: Array, fits: Array) -> Array:
-        """The same where A⁻¹x and the plain scores are known; these are overwritten."""
+        """As :meth:`leave_one_out`, with A⁻¹x and the plain scores, which are overwritten."""
         leverages = np.einsum("ij,ij->i", rows, solved)
         weights = np.ones(len(y))
         return leave_one_out_scores(fits, leverages, y, weights, self.counts, self.recoding)
@@ -96,7 +97,7 @@ class Ridge:
 
 
 class Influence(Ridge):
-    """The same with all training examples available: the effect of each on a question.
+    """A ridge classifier with its training examples, for the effect of each on a question.
 
     Parameters
     ----------
@@ -114,11 +115,11 @@ class Influence(Ridge):
         self.h = self.leverages(X)
 
     def leave_one_out_blocks(self) -> Iterator[tuple[slice, Array]]:
-        """The scores of every teaching under the model that was not taught it, a row each.
+        """Leave-one-out scores of all teachings, in blocks: their rows, and the scores.
 
-        In blocks, each with its rows: all scores together would be n × K numbers.
+        All scores at once would need memory for n × K numbers.
         """
-        size = max(1, NUMBERS // len(self.counts))
+        size = max(1, MOST_SCORES // len(self.counts))
         for start in range(0, len(self.X), size):
             part = slice(start, min(len(self.X), start + size))
             yield part, self.leave_one_out(self.X[part], self.y[part])
@@ -126,27 +127,24 @@ class Influence(Ridge):
     def without_each(self, x: Array, target: int) -> Array:
         """The score of one class for x, without each teaching in turn."""
         z, w = self.solve(np.stack([x, self.sums(target)]))
-        along = self.X @ z
-        fits = self.X @ w
-        own = self.y == target
-        room = 1.0 - self.h
+        t, v = self.X @ z, self.X @ w
+        of_target = self.y == target
         plain = float(self.sums(target) @ z)
-        moved = plain + fits * along / room
-        moved[own] = (plain - along + (fits - self.h) * along / room)[own]
-        counts = np.where(own, self.counts[target] - 1.0, self.counts[target])
-        scale = self.recoded(1.0, counts)
-        without: Array = scale * moved
+        changed = plain + v * t / (1.0 - self.h)
+        changed[of_target] = (plain - t + (v - self.h) * t / (1.0 - self.h))[of_target]
+        counts = np.where(of_target, self.counts[target] - 1.0, self.counts[target])
+        without: Array = self.recoded(1.0, counts) * changed
         return without
 
-    def without(self, x: Array, gone: NDArray[np.intp]) -> Array:
-        """The score of every class for x, without some teachings; −∞ where nothing is left."""
-        rows = self.X[gone]
+    def without(self, x: Array, removed: NDArray[np.intp]) -> Array:
+        """The score of every class for x, without some teachings; −∞ for classes without any."""
+        rows = self.X[removed]
         z = self.solve(x[None])[0]
         U = self.solve(rows).T
-        z = z + U @ np.linalg.solve(np.eye(len(gone)) - rows @ U, rows @ z)
-        counts = self.counts - np.bincount(self.y[gone], minlength=len(self.counts))
+        z = z + U @ np.linalg.solve(np.eye(len(removed)) - rows @ U, rows @ z)
+        counts = self.counts - np.bincount(self.y[removed], minlength=len(self.counts))
         plain = self.counts * (self._means @ z)
-        np.subtract.at(plain, self.y[gone], rows @ z)
+        np.subtract.at(plain, self.y[removed], rows @ z)
         scores: Array = self.recoded(1.0, counts) * plain
         return np.where(counts > 0, scores, -np.inf)
 
@@ -164,6 +162,6 @@ def require_ridge(classifier: Any) -> None:
     if chosen or weighted or classifier.fit_intercept:
         raise NotExplainable(
             f"{classifier!r} chooses parameters from the data, weights examples or has an "
-            "intercept, and then the effect of a single teaching has no formula; switch to one "
-            "with numbers for both: everlearn use ridge, or use(classifier='ridge')"
+            "intercept, so the effect of a single teaching has no formula; switch to a classifier "
+            "for which it has: everlearn use ridge, or use(classifier='ridge')"
         )

@@ -1,12 +1,12 @@
 """Reports whether enough was taught, by exact leave-one-out.
 
-Every teaching is answered by the model without it (influence.py), so the accuracy is that on new
-pictures of the same kind; no picture is set aside, and nothing is retrained.
+Every teaching is answered by the model without it (influence.py), which estimates the accuracy on
+new pictures of the same kind without setting pictures aside and without retraining.
 """
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import sqrt
 from statistics import median
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.arrays import Array, softmax
-from everlearn.memory.insight.image_quality import ImageQuality, looked_at
+from everlearn.memory.insight.image_quality import ImageQuality, measure_quality
 from everlearn.memory.insight.influence import Influence
 from everlearn.memory.insight.taught import TaughtMatrix
 from everlearn.memory.storage.journal import Journal
@@ -23,14 +23,18 @@ from everlearn.memory.words import counted, listed, teachings
 
 # Names with fewer teachings are listed as having too few.
 FEW = 5
-# Two examples at least this similar (cosine) count as near-duplicates.
+# Two examples of a name with at least this cosine similarity are near-duplicates.
 ALIKE = 0.985
-# Confusions are mentioned from this share of a name's teachings on.
+# Advice mentions a confusion from this share of a name's teachings on.
 OFTEN = 0.1
+# The report has thumbnails of this many suspects, and of this many entries of other lists.
+MOST_SUSPECTS_SHOWN = 60
+MOST_SHOWN = 30
 # 97.5 % quantile of the normal distribution, for 95 % intervals.
 Z = 1.959964
+# At most this many examples of a name are compared with each other.
 MOST_COMPARED = 4000
-# A name taught less than this share of the median name is rare.
+# A name with fewer teachings than this share of the median is rare.
 RARE = 0.2
 
 
@@ -64,7 +68,17 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A teaching that the rest of the Memory would give another name."""
+    """A teaching to which the model without it gives another name.
+
+    Attributes
+    ----------
+    id : int
+    name, source : str
+    looks_like : str
+        The other name.
+    probability : float
+        Of the other name.
+    """
 
     id: int
     name: str
@@ -84,7 +98,7 @@ class Report:
     per_name : dict of str to Accuracy
     confused_pairs : list of (name, answered instead, count)
     mislabelled : list of Suspect
-        Teachings that look mislabelled, the least likely name first.
+        Teachings that look mislabelled, the least probable name first.
     near_duplicates : list of (id, id, cosine)
         Teachings of one name that show the same thing twice.
     blurred, dark : list of int
@@ -94,7 +108,7 @@ class Report:
     advice : dict of str to str
         For each name, one sentence on what to show next.
     ranking : list of int
-        All teachings, those least likely to have the right name first.
+        All teachings, the least probable name first.
     strangers_noticed : float or None
         Share of things with names never taught that would be called unknown, estimated by
         treating each name as unknown. ``None`` if too little was taught for an estimate.
@@ -115,11 +129,11 @@ class Report:
 
     def __str__(self) -> str:
         advice = [f"{name}: {sentence}" for name, sentence in self.advice.items()]
-        said = [*self.about_strangers(), *self.about_rare_names()]
-        return "\n".join([str(self.accuracy), *said, *advice])
+        remarks = [*self.about_strangers(), *self.about_rare_names()]
+        return "\n".join([str(self.accuracy), *remarks, *advice])
 
     def about_strangers(self) -> list[str]:
-        """One sentence about things never taught, if there is an estimate."""
+        """A sentence about things never taught; empty without an estimate."""
         if self.strangers_noticed is None:
             return []
         return [
@@ -129,29 +143,28 @@ class Report:
 
     @property
     def rare(self) -> list[str]:
-        """Names that were taught far less often than most."""
+        """Names with far fewer teachings than the median name."""
         counts = {name: found.of for name, found in self.per_name.items()}
-        usual = median(counts.values()) if counts else 0
-        return [name for name, count in counts.items() if count < RARE * usual]
+        least = RARE * median(counts.values()) if counts else 0
+        return [name for name, count in counts.items() if count < least]
 
     def about_rare_names(self) -> list[str]:
-        """One sentence on rare names, if they are recognised less often than the others."""
-        rare = set(self.rare)
-        few, many = (
-            Accuracy(sum(a.right for a in some), sum(a.of for a in some))
-            for some in (
-                [a for name, a in self.per_name.items() if name in rare],
-                [a for name, a in self.per_name.items() if name not in rare],
-            )
-        )
-        if not rare or few.interval[1] >= many.interval[0]:
+        """A sentence about rare names; empty if they are recognised as often as the others."""
+        rare = self.rare
+        of_rare = self._accuracy_of(rare)
+        of_others = self._accuracy_of(self.per_name.keys() - set(rare))
+        if not rare or of_rare.interval[1] >= of_others.interval[0]:
             return []
         return [
-            f"rare names are recognised less often: {few.share:.0%} of the pictures of "
+            f"rare names are recognised less often: {of_rare.share:.0%} of the pictures of "
             f"{counted(len(rare), 'name')} taught far less than the others ({listed(sorted(rare))})"
-            f", against {many.share:.0%}; show more of them, and see whether another classifier "
-            "knows them better (everlearn compare-classifiers)"
+            f", against {of_others.share:.0%}; show more of them, and see whether another "
+            "classifier recognises them better (everlearn compare-classifiers)"
         ]
+
+    def _accuracy_of(self, names: Iterable[str]) -> Accuracy:
+        found = [self.per_name[name] for name in names]
+        return Accuracy(sum(one.right for one in found), sum(one.of for one in found))
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write the report as one self-contained HTML page with pictures."""
@@ -179,76 +192,101 @@ def report_on(
     progress : callable, optional
         Called with the number of teachings examined and the total.
     """
-    influence, names = taught.influence, taught.names
-    answers, own, surest = _loo_answers(influence, temperature)
-    right = answers == influence.y
-    taught_each = np.bincount(influence.y, minlength=len(names))
-    right_each = np.bincount(influence.y[right], minlength=len(names))
+    names, y = taught.names, taught.influence.y
+    answered = _leave_one_out_answers(taught.influence, temperature)
+    right = answered.classes == y
     per_name = {
-        name: Accuracy(int(known), int(of))
-        for name, known, of in zip(names, right_each, taught_each, strict=True)
+        name: Accuracy(int(n_right), int(n))
+        for name, n_right, n in zip(
+            names,
+            np.bincount(y[right], minlength=len(names)),
+            np.bincount(y, minlength=len(names)),
+            strict=True,
+        )
     }
     confused = Counter(
-        (names[k], names[a]) for k, a in zip(influence.y[~right], answers[~right], strict=True)
+        (names[k], names[a]) for k, a in zip(y[~right], answered.classes[~right], strict=True)
     )
-    order = np.argsort(own, kind="stable")
-    suspects = [
-        Suspect(
-            taught.ids[i],
-            names[influence.y[i]],
-            taught.sources[i],
-            names[answers[i]],
-            float(surest[i]),
-        )
-        # The only example of a name is always taken for another.
-        for i in order
-        if not right[i] and influence.counts[influence.y[i]] > 1
-    ]
-    pictures = _pictures(taught, journal, progress)
+    least_probable_first = np.argsort(answered.p_of_name, kind="stable")
+    qualities = _qualities(taught, journal, progress)
     report = Report(
         Accuracy(int(right.sum()), len(right)),
         per_name,
         [(true, said, count) for (true, said), count in confused.most_common()],
-        suspects,
+        _suspects(taught, answered, least_probable_first),
         _duplicates(taught),
-        [number for number, picture in pictures.items() if picture.blurred],
-        [number for number, picture in pictures.items() if picture.dark],
+        [number for number, quality in qualities.items() if quality.blurred],
+        [number for number, quality in qualities.items() if quality.dark],
         [name for name, found in per_name.items() if found.of < FEW],
-        ranking=[taught.ids[i] for i in order],
+        ranking=[taught.ids[i] for i in least_probable_first],
     )
-    mistaken: dict[str, tuple[str, int]] = {}
-    for true, said, count in report.confused_pairs:
-        mistaken.setdefault(true, (said, count))  # the most frequent comes first
-    report.advice = {name: _advice(per_name[name], mistaken.get(name)) for name in names}
-    shown = {s.id for s in suspects[:60]} | {*report.blurred[:30], *report.dark[:30]}
-    shown |= {number for pair in report.near_duplicates[:30] for number in pair[:2]}
-    report.thumbnails = {n: jpeg for n in shown if (jpeg := journal.thumbnail(n)) is not None}
+    report.advice = _advice_per_name(report)
+    report.thumbnails = _thumbnails(report, journal)
     return report
 
 
-def _pictures(
-    taught: TaughtMatrix, journal: Journal, progress: Callable[[int, int], None] | None
-) -> dict[int, ImageQuality]:
-    found: dict[int, ImageQuality] = {}
-    for done, number in enumerate(taught.ids, start=1):
-        picture = looked_at(journal.thumbnail(number))
-        if picture is not None:
-            found[number] = picture
-        if progress is not None:
-            progress(done, len(taught.ids))
+@dataclass(frozen=True)
+class LeaveOneOutAnswers:
+    """For every teaching the answer of the model without it, and two probabilities.
+
+    Attributes
+    ----------
+    classes : ndarray
+        The answered classes.
+    p_of_name, p_of_answer : ndarray
+        Of the name under which it was taught, and of the answer.
+    """
+
+    classes: NDArray[np.intp]
+    p_of_name: Array
+    p_of_answer: Array
+
+
+def _leave_one_out_answers(influence: Influence, temperature: float) -> LeaveOneOutAnswers:
+    n = len(influence.y)
+    found = LeaveOneOutAnswers(np.empty(n, dtype=np.intp), np.empty(n), np.empty(n))
+    for part, scores in influence.leave_one_out_blocks():
+        rows, answers = np.arange(len(scores)), scores.argmax(axis=1)
+        p = softmax(np.where(np.isfinite(scores), scores, -1e300) / temperature)
+        found.classes[part] = answers
+        found.p_of_name[part] = p[rows, influence.y[part]]
+        found.p_of_answer[part] = p[rows, answers]
     return found
 
 
-def _loo_answers(influence: Influence, temperature: float) -> tuple[NDArray[np.intp], Array, Array]:
-    """Answers by the model without each teaching; p of its own name, and of the answer."""
-    n = len(influence.y)
-    answers, own, surest = np.empty(n, dtype=np.intp), np.empty(n), np.empty(n)
-    for part, scores in influence.leave_one_out_blocks():
-        rows = np.arange(len(scores))
-        answers[part] = scores.argmax(axis=1)
-        likely = softmax(np.where(np.isfinite(scores), scores, -1e300) / temperature)
-        own[part], surest[part] = likely[rows, influence.y[part]], likely[rows, answers[part]]
-    return answers, own, surest
+def _suspects(
+    taught: TaughtMatrix, answered: LeaveOneOutAnswers, order: NDArray[np.intp]
+) -> list[Suspect]:
+    """Teachings with a wrong answer, in this order.
+
+    The only example of a name always gets a wrong answer and is left out.
+    """
+    influence, names = taught.influence, taught.names
+    return [
+        Suspect(
+            taught.ids[i],
+            names[influence.y[i]],
+            taught.sources[i],
+            names[answered.classes[i]],
+            float(answered.p_of_answer[i]),
+        )
+        for i in order
+        if answered.classes[i] != influence.y[i] and influence.counts[influence.y[i]] > 1
+    ]
+
+
+def _qualities(
+    taught: TaughtMatrix, journal: Journal, progress: Callable[[int, int], None] | None
+) -> dict[int, ImageQuality]:
+    """The quality of every teaching with a readable thumbnail, by id."""
+    found: dict[int, ImageQuality] = {}
+    for done, number in enumerate(taught.ids, start=1):
+        quality = measure_quality(journal.thumbnail(number))
+        if quality is not None:
+            found[number] = quality
+        if progress is not None:
+            progress(done, len(taught.ids))
+    return found
 
 
 def _duplicates(taught: TaughtMatrix) -> list[tuple[int, int, float]]:
@@ -264,11 +302,25 @@ def _duplicates(taught: TaughtMatrix) -> list[tuple[int, int, float]]:
     return sorted(found, key=lambda pair: -pair[2])
 
 
+def _advice_per_name(report: Report) -> dict[str, str]:
+    mistaken: dict[str, tuple[str, int]] = {}
+    for true, said, count in report.confused_pairs:
+        mistaken.setdefault(true, (said, count))  # the most frequent comes first
+    return {name: _advice(found, mistaken.get(name)) for name, found in report.per_name.items()}
+
+
+def _thumbnails(report: Report, journal: Journal) -> dict[int, bytes]:
+    """Thumbnails of the first teachings of each list, by id."""
+    shown = {suspect.id for suspect in report.mislabelled[:MOST_SUSPECTS_SHOWN]}
+    shown |= {*report.blurred[:MOST_SHOWN], *report.dark[:MOST_SHOWN]}
+    shown |= {number for pair in report.near_duplicates[:MOST_SHOWN] for number in pair[:2]}
+    return {n: jpeg for n in shown if (jpeg := journal.thumbnail(n)) is not None}
+
+
 def _advice(found: Accuracy, mistaken: tuple[str, int] | None) -> str:
-    """What to show next for a name; ``mistaken`` are its most frequent wrong answers."""
+    """What to show next for a name; ``mistaken`` is its most frequent wrong answer, with count."""
     if found.of < FEW:
-        more = FEW - found.of
-        return f"show {more} more picture{'s' if more > 1 else ''}, from other sides"
+        return f"show {counted(FEW - found.of, 'more picture')}, from other sides"
     if mistaken is not None and mistaken[1] >= max(2, OFTEN * found.of):
         said, times = mistaken
         return (

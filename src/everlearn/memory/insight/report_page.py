@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from everlearn.errors import CannotWrite, MissingPackage
+from everlearn.evaluation.plots import confusion_matrix, save_figure
 from everlearn.memory.insight.report import Report
 from everlearn.persistence import replace_file
 
@@ -19,6 +19,7 @@ figure{margin:0;width:8rem;font-size:.8rem;overflow-wrap:anywhere}img{max-width:
 .bar{background:#e8eef5;position:relative;height:1rem;width:12rem}.bar i{position:absolute;
 background:#37c;height:1rem;left:0}
 """
+# At most this many pictures per section.
 MOST_PICTURES = 60
 MOST_NAMES_PLOTTED = 60
 
@@ -61,14 +62,7 @@ def write_page(report: Report, path: str | os.PathLike[str]) -> None:
 
 
 def plot_confusions(report: Report, path: str | os.PathLike[str]) -> None:
-    """Draw the share of each name's teachings that were taken for each other name."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingPackage(
-            "plots need matplotlib; install it with: pip install 'everlearn[plots]'"
-        ) from None
+    """Draw how often each name was taken for each other, for the names recognised worst."""
     worst = sorted(report.per_name, key=lambda name: report.per_name[name].share)
     names = sorted(worst[:MOST_NAMES_PLOTTED])
     place = {name: index for index, name in enumerate(names)}
@@ -76,28 +70,12 @@ def plot_confusions(report: Report, path: str | os.PathLike[str]) -> None:
     for true, said, count in report.confused_pairs:
         if true in place and said in place:
             counts[place[true], place[said]] = count
-    shares = counts / np.maximum([[report.per_name[name].of] for name in names], 1)
-    side = min(max(3.5, 0.4 * len(names) + 2.0), 30.0)
-    figure = Figure(figsize=(side, side), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
-    for i, j in zip(*np.nonzero(counts), strict=True):
-        colour = "white" if shares[i, j] > 0.5 else "black"
-        axes.text(j, i, f"{counts[i, j]:.0f}", ha="center", va="center", color=colour, size=7)
-    shown = [name.replace("$", r"\$") for name in names]
-    axes.set_xticks(range(len(names)), shown, rotation=90)
-    axes.set_yticks(range(len(names)), shown)
-    axes.set_xlabel("answered")
-    axes.set_ylabel("taught")
-    axes.set_title(f"{report.accuracy.share:.1%} of {report.accuracy.of} right, each left out")
-    try:
-        figure.savefig(Path(path), dpi=120)
-    except (OSError, ValueError) as error:
-        raise CannotWrite(f"{path} cannot be written: {error}") from None
+    title = f"{report.accuracy.share:.1%} of {report.accuracy.of} right, each left out"
+    save_figure(confusion_matrix(counts, names, title=title), path)
 
 
 def _row(report: Report, name: str) -> str:
+    """The row of a name in the table."""
     found = report.per_name[name]
     low, high = found.interval
     bar = f"<div class=bar><i style='width:{100 * found.share:.0f}%'></i></div>"
@@ -108,6 +86,7 @@ def _row(report: Report, name: str) -> str:
 
 
 def _pictures(title: str, found: list[tuple[int, str]], report: Report) -> list[str]:
+    """A section of pictures, given as ids and captions; empty without any."""
     if not found:
         return []
     figures = [_figure(number, words, report) for number, words in found[:MOST_PICTURES]]

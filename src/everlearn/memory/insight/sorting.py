@@ -1,4 +1,4 @@
-"""Sorts files into folders by their answered names."""
+"""Copies files into folders named after their answers."""
 
 import shutil
 from collections.abc import Iterable
@@ -10,11 +10,11 @@ from everlearn.memory.answers import Answers
 UNKNOWN = "unknown"
 
 
-def sorted_into(folder: Path, answered: Iterable[tuple[Path, Answers | Exception]]) -> int:
+def sort_into_folders(folder: Path, answered: Iterable[tuple[Path, Answers | Exception]]) -> int:
     """Copy each file into a folder named after its answer; returns how many were copied.
 
-    Unknown images go into the folder ``unknown``; unreadable files are not copied. A file is never
-    overwritten: one with the same name gets a number.
+    Unknown images go into the folder ``unknown``; unreadable files are not copied. Nothing is
+    overwritten: a file whose name exists gets a number.
     """
     copied = 0
     for file, found in answered:
@@ -27,14 +27,15 @@ def sorted_into(folder: Path, answered: Iterable[tuple[Path, Answers | Exception
             shutil.copy2(file, _free(target / file.name))
         except OSError as error:
             raise CannotWrite(
-                f"{file} cannot be copied to {target}: {error.strerror}; {copied} were copied"
+                f"{file} cannot be copied to {target}: {error.strerror or error}; {copied} were "
+                "copied"
             ) from None
         copied += 1
     return copied
 
 
 def _free(path: Path) -> Path:
-    """The path, with a number if such a file exists already."""
+    """The path, with a number appended if the file exists."""
     number, free = 1, path
     while free.exists():
         number += 1

@@ -4,11 +4,10 @@ import io
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
-from everlearn.images.decode import decode, opened_picture, pillow_image
+from everlearn.images.decode import decode, open_picture, pillow_image
 from everlearn.images.embedders import EfficientNetLite0
 from everlearn.memory.memory import Memory
 
@@ -21,13 +20,14 @@ def measure(n_images: int, *, progress: Callable[[], None] = lambda: None) -> di
     Parameters
     ----------
     n_images : int
+        Number of pictures taught, at least 1.
     progress : callable
         Called once for every image taught.
     """
     pictures = _pictures(n_images)
     embedder = EfficientNetLite0()
     batch = np.stack(
-        [embedder.prepare(opened_picture(data)) for data in pictures[: embedder.batch_size]]
+        [embedder.prepare(open_picture(data)) for data in pictures[: embedder.batch_size]]
     )
     results = {"model, images per second on one core": len(batch) / _seconds(embedder.run, batch)}
     with tempfile.TemporaryDirectory() as folder, Memory(folder, embedder=embedder) as memory:
@@ -42,7 +42,7 @@ def measure(n_images: int, *, progress: Callable[[], None] = lambda: None) -> di
         results["teach one vector, on disk, ms"] = 1e3 * _once(
             lambda x: memory.teach(x, "name 0"), vector[::-1]
         )
-        results["size on disk, bytes per image"] = _size(Path(folder)) / n_images
+        results["size on disk, bytes per image"] = memory.info()["bytes"] / n_images
     return results
 
 
@@ -60,7 +60,7 @@ def _pictures(count: int) -> list[bytes]:
 
 
 def _seconds(function: Callable[..., object], argument: object, rounds: int = 5) -> float:
-    """The fastest of several rounds."""
+    """Seconds of the fastest of several calls."""
     return min(_once(function, argument) for _ in range(rounds))
 
 
@@ -68,7 +68,3 @@ def _once(function: Callable[..., object], argument: object) -> float:
     start = time.perf_counter()
     function(argument)
     return time.perf_counter() - start
-
-
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.iterdir())

@@ -1,4 +1,4 @@
-"""All teachings that count as one matrix, for exact answers about single teachings."""
+"""All teachings that count as one matrix, for explanations and reports."""
 
 from dataclasses import dataclass
 
@@ -15,13 +15,14 @@ from everlearn.memory.storage.journal import Journal
 
 @dataclass(frozen=True)
 class TaughtMatrix:
-    """All teachings that count, and the effect of each on any answer.
+    """All teachings that count, as rows of a matrix.
 
     Attributes
     ----------
     influence : Influence
+        Their vectors, their classes, and the effect of each on an answer.
     names : list of str
-        Words of the classes, in the order of the classifier's.
+        Of the classes, in the classifier's order.
     ids : list of int
     sources : list of str
         Of every row of ``influence.X``.
@@ -35,18 +36,18 @@ class TaughtMatrix:
     sources: list[str]
     power: float
 
-    def seen(self, vector: AnyArray) -> AnyArray:
-        """A vector after the feature map, as ``influence`` needs it."""
+    def mapped(self, vector: AnyArray) -> AnyArray:
+        """A vector at length one and after the feature map, like the rows of ``influence.X``."""
         return mapped_features(self.power, unit(vector))
 
 
-def everything_taught(model: Model, journal: Journal) -> TaughtMatrix:
-    """All teachings that count, in order; call inside one view of the journal."""
+def taught_matrix(model: Model, journal: Journal) -> TaughtMatrix:
+    """All teachings that count, in order; call inside a read transaction."""
     if not model.taught:
         raise NeverLearned("nothing was taught yet, so there is nothing to ask about")
     ids, named, sources, vectors = journal.everything()
     classes = model.classifier.classes_
-    words = journal.name_ids()
+    words = journal.names_by_id()
     power, learner = power_and_learner(model.classifier)
     X = mapped_features(power, unit(vectors))
     influence = Influence(learner, X, np.searchsorted(classes, named))

@@ -1,8 +1,8 @@
 """Verifies that all stored data is unaltered and that the model equals a replay of the journal.
 
-Opening a folder checks every small row; this checks everything: the engine's own files, the hash
-chain of the log from its first entry, and every vector, thumbnail and image against its digest. The
-current model, and the one loaded from a snapshot, are compared with one folded from the whole log.
+Opening a folder checks every small row (integrity.py). This checks also the database's own
+structure, and every vector, thumbnail and image against its digest. The current model, and the one
+loaded from a snapshot, are compared with one folded from the whole log.
 """
 
 import os
@@ -28,9 +28,10 @@ from everlearn.memory.model.head import ServingHead
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.serving import read_head
 from everlearn.memory.storage.erase import UNFINISHED
-from everlearn.memory.storage.integrity import damaged, require_intact
+from everlearn.memory.storage.integrity import require_intact
+from everlearn.memory.storage.interface import damaged_journal
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.receipts import Check, Receipt, found_again, read_receipt
+from everlearn.memory.storage.receipts import Receipt, ReceiptCheck, check_receipt, read_receipt
 from everlearn.memory.storage.regions import has_boxes, proposals_of
 from everlearn.memory.storage.schema import PICTURES
 from everlearn.memory.words import teachings
@@ -51,8 +52,8 @@ class Verification:
     model : str
         The digest of the model.
     erase_pending : bool
-        An erase is not finished: a reader kept the write-ahead log from being emptied, or the
-        process was killed. Opening the Memory for teaching finishes it.
+        An erase is not finished: a reader held old pages, or the process was killed. Opening the
+        Memory for teaching finishes it.
     receipt : int or None
         Number of digests in the receipt of an erase that were searched for.
     unsearched : tuple of str
@@ -77,10 +78,10 @@ class Verification:
             return f"wrong: {'; '.join(self.problems)}"
         return (
             f"{teachings(self.teachings)} and {self.log_entries} log entries are as they were "
-            f"written; the model equals a replay in every bit{self._of_the_receipt()}"
+            f"written; the model equals a replay in every bit{self._about_receipt()}"
         )
 
-    def _of_the_receipt(self) -> str:
+    def _about_receipt(self) -> str:
         if self.receipt is None:
             return ""
         places = f"; not searched: {', '.join(self.unsearched)}" if self.unsearched else ""
@@ -88,53 +89,55 @@ class Verification:
 
 
 def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None) -> Verification:
-    """Check everything; call inside one view of the journal."""
+    """Check everything; call inside a read transaction."""
     journal = history.journal
     problems: list[str] = []
 
-    def ask(question: Callable[[], Any]) -> Any:
+    def checked(check: Callable[[], Any]) -> Any:
+        """The result of a check; an error becomes a problem, with ``None`` as result."""
         try:
-            return question()
+            return check()
         except EverlearnError as error:
             problems.append(str(error))
             return None
 
-    ask(lambda: journal.db.require_structure())
-    ask(lambda: require_intact(journal))
-    ask(lambda: require_vectors(journal))
-    ask(lambda: require_pictures(journal))
-    ask(lambda: require_proposals(journal))
-    ask(lambda: require_unknowns(journal))
-    model = ask(lambda: _model_as_replayed(history))
-    unfinished = ask(lambda: journal.fact(UNFINISHED)) is not None
-    checked = None
+    checked(lambda: journal.db.require_structure())
+    checked(lambda: require_intact(journal))
+    checked(lambda: require_vectors(journal))
+    checked(lambda: require_pictures(journal))
+    checked(lambda: require_proposals(journal))
+    checked(lambda: require_unknowns(journal))
+    model = checked(lambda: _require_model_as_replayed(history))
+    unfinished = checked(lambda: journal.fact(UNFINISHED)) is not None
+    search = None
     if receipt is not None:
         caches, path = history.storage.caches, Path(receipt)
-        checked = ask(lambda: found_again(journal, caches, path, unfinished)) or Check([])
-        problems += checked.problems
-    last = ask(lambda: journal.last_position) or 0
+        search = checked(lambda: check_receipt(journal, caches, path, unfinished))
+        search = search or ReceiptCheck([])
+        problems += search.problems
+    last = checked(lambda: journal.last_position) or 0
     return Verification(
         tuple(problems),
-        ask(lambda: int(journal.db.value("SELECT COUNT(*) FROM teachings"))) or 0,
+        checked(lambda: int(journal.db.value("SELECT COUNT(*) FROM teachings"))) or 0,
         last,
-        (ask(lambda: journal.chain_at(last)) or b"").hex(),
+        (checked(lambda: journal.chain_at(last)) or b"").hex(),
         model or "",
         unfinished,
-        None if checked is None else checked.digests,
-        () if checked is None else checked.unsearched,
+        None if search is None else search.digests,
+        () if search is None else search.unsearched,
     )
 
 
 def require_vectors(journal: Journal) -> None:
-    """Require every vector to match its digest, and the hash chain to hold from its beginning."""
+    """Require every teaching to have a vector that matches its digest, and the chain to hold."""
     for _ in journal.runs(0, journal.last_position):
-        pass
-    for table in ("vectors", "teachings"):
-        other, key = ("teachings", "id") if table == "vectors" else ("vectors", "teaching")
-        own = "teaching" if table == "vectors" else "id"
-        query = f"SELECT 1 FROM {table} WHERE {own} NOT IN (SELECT {key} FROM {other}) LIMIT 1"
-        if journal.db.row(query) is not None:
-            raise damaged(journal.db, "a teaching has no vector, or a vector no teaching")
+        pass  # reading checks both
+    query = (
+        "SELECT 1 FROM vectors WHERE teaching NOT IN (SELECT id FROM teachings) "
+        "UNION SELECT 1 FROM teachings WHERE id NOT IN (SELECT teaching FROM vectors) LIMIT 1"
+    )
+    if journal.db.row(query) is not None:
+        raise damaged_journal(journal.db, "a teaching has no vector, or a vector no teaching")
 
 
 def require_pictures(journal: Journal) -> None:
@@ -142,8 +145,8 @@ def require_pictures(journal: Journal) -> None:
     for table, read in (("thumbnails", journal.thumbnail), ("images", journal.image)):
         for (teaching,) in journal.db.rows(f"SELECT teaching FROM {table}"):
             read(teaching)
-        kept = "SELECT id FROM teachings WHERE (pictures & ?) != 0"
-        for (teaching,) in journal.db.rows(kept, PICTURES[table]):
+        with_picture = "SELECT id FROM teachings WHERE (pictures & ?) != 0"
+        for (teaching,) in journal.db.rows(with_picture, PICTURES[table]):
             read(teaching)
 
 
@@ -155,27 +158,28 @@ def require_proposals(journal: Journal) -> None:
         proposals_of(journal, digest)
     query = "SELECT 1 FROM proposals WHERE digest NOT IN (SELECT digest FROM teachings) LIMIT 1"
     if journal.db.row(query) is not None:
-        raise damaged(journal.db, "a picture has proposals and no teaching")
+        raise damaged_journal(journal.db, "a picture has proposals and no teaching")
 
 
-def completed(history: ModelFollower, receipt: Path) -> list[str]:
-    """What keeps a receipt from being complete; if nothing does, the file is marked complete.
+def complete_receipt(history: ModelFollower, receipt: Path) -> list[str]:
+    """Mark a receipt complete if nothing is left to wait for; returns what is, as sentences.
 
-    Call after the erase was continued, outside of any view.
+    Call after the erase was continued, outside of any transaction.
     """
     journal = history.journal
     facts = read_receipt(receipt)
     state = journal.fact(UNFINISHED)
     if state is not None:
         return journal.db.waiting_for(state)
-    with journal.db.one_view():
-        found = found_again(journal, history.storage.caches, receipt, unfinished=False)
+    with journal.db.read_transaction():
+        found = check_receipt(journal, history.storage.caches, receipt, unfinished=False)
     if not found.problems and facts["pending"]:
         Receipt(**facts | {"pending": False}).save(receipt)
     return found.problems
 
 
-def _model_as_replayed(history: ModelFollower) -> str:
+def _require_model_as_replayed(history: ModelFollower) -> str:
+    """Require every copy of the model to equal a replay of the log; returns its digest."""
     place = history.storage.path
     digest, model = history.replayed().digest(), history.opened()
     if model.digest() != digest:
@@ -198,16 +202,16 @@ def _model_as_replayed(history: ModelFollower) -> str:
 
 
 def _require_calibration(history: ModelFollower, model: Model) -> None:
-    """Require the calibration of a snapshot to be the one that the journal leads to.
+    """Require the calibration of a snapshot to equal one computed from a replay.
 
-    A calibration that would no longer be used (much was taught since, or something was forgotten)
-    is not checked; it is recomputed before it is used.
+    An outdated calibration (much was taught since, or something was forgotten) is not checked,
+    because it is recomputed before it is used.
     """
-    kept = model.calibration
-    if not kept or not model.taught or not still_calibrated(model, history.journal):
+    stored = model.calibration
+    if not stored or not model.taught or not still_calibrated(model, history.journal):
         return
-    fresh = _calibrated_at(history, int(kept["position"]))
-    if not fresh or not all(_alike(_array(kept[key]), _array(fresh[key])) for key in fresh):
+    fresh = _calibrated_at(history, int(stored["position"]))
+    if not fresh or not all(_alike(_array(stored[key]), _array(fresh[key])) for key in fresh):
         raise DamagedJournal(
             f"the calibration of a snapshot in {history.storage.path} differs from that of a "
             "replay of the journal; remove the files named snapshot-*, they will be rebuilt"
@@ -217,10 +221,9 @@ def _require_calibration(history: ModelFollower, model: Model) -> None:
 def _head_as_calibrated(
     history: ModelFollower, model: Model, head: ServingHead
 ) -> ServingHead | None:
-    """The head of a model, calibrated at the position where a prepared head was.
+    """The head of a model, calibrated at the same position as a prepared head.
 
-    That is the position of the snapshot's calibration; without the snapshot, the model would be
-    calibrated at the end of the log.
+    If the snapshot with that calibration is gone, the model is calibrated there again.
     """
     position = int(head.calibrated_at[0])
     if model.calibration.get("position") != position and 0 < position <= model.position:
@@ -230,9 +233,9 @@ def _head_as_calibrated(
 
 def _calibrated_at(history: ModelFollower, position: int) -> dict[str, Any]:
     """The calibration at a position of the log; empty if nothing counted there."""
-    again = Model(clone(history.classifier()))
-    again.follow(history.journal, position)
-    return calibrated(again, history.journal, familiarity_of(again)) if again.taught else {}
+    model = Model(clone(history.classifier()))
+    model.follow(history.journal, position)
+    return calibrated(model, history.journal, familiarity_of(model)) if model.taught else {}
 
 
 def _array(value: Any) -> NDArray[Any]:
@@ -250,6 +253,6 @@ def _same(one: ServingHead, other: ServingHead | None) -> bool:
 def _alike(one: NDArray[Any], other: NDArray[Any]) -> bool:
     if one.dtype.kind != "f" or one.shape != other.shape:
         return np.array_equal(one, other)
-    # Half the digits of float64: a temperature is the end point of a search, which varies.
-    share = 1e-5 if one.dtype == np.float32 else 1e-8
-    return bool(np.all(np.abs(one - other) <= share * np.abs(one).max(initial=0.0)))
+    # Half the digits of float64: a temperature is the result of a search, which amplifies rounding.
+    tolerance = 1e-5 if one.dtype == np.float32 else 1e-8
+    return bool(np.all(np.abs(one - other) <= tolerance * np.abs(one).max(initial=0.0)))

@@ -11,7 +11,7 @@ from everlearn.errors import InvalidInput
 from everlearn.memory.insight.influence import Influence
 from everlearn.regions.boxes import Box
 
-# The answer is recomputed without this many of the most influential teachings.
+# The answer is recomputed without so many of the most influential teachings.
 WITHOUT = (1, 2, 5)
 
 
@@ -28,7 +28,7 @@ class Effect:
     score_with, score_without : float
         The score of the answer as it is, and without this teaching.
     effect : float
-        Their difference; a negative effect speaks against the answer.
+        Their difference; a negative effect counts against the answer.
     probability_without : float
         The probability of the answer without this teaching.
     """
@@ -67,7 +67,7 @@ class Why:
     probability: float = 0.0
 
     def answer_without(self, count: int) -> str | None:
-        """The answer without the 1, 2 or 5 most influential teachings, if any class is left."""
+        """The answer without the 1, 2 or 5 most influential teachings; ``None`` if none is left."""
         if count not in self._answers:
             raise InvalidInput(f"count must be one of {WITHOUT}, not {count!r}")
         return self._answers[count]
@@ -96,24 +96,24 @@ def explain(
     top : int
         Number of effects to list.
     temperature : float
-        By which scores become probabilities.
+        Of the softmax that turns scores into probabilities.
     """
 
-    def probability(scores: NDArray[np.float64], gone: int) -> float:
-        """Probability of the target without so many teachings; 0 if it has none left."""
-        factor = (influence.counts.sum() - gone) ** influence.recoding
+    def probability(scores: NDArray[np.float64], n_removed: int) -> float:
+        """The target's probability without so many teachings; 0 if it has none left."""
         if not np.isfinite(scores[target]):
             return 0.0
-        known = np.full(len(scores), -1e300)
+        factor = (influence.counts.sum() - n_removed) ** influence.recoding
         left = np.isfinite(scores)
-        known[left] = factor * scores[left] / temperature
-        return float(softmax(known[None])[0, target])
+        logits = np.full(len(scores), -1e300)
+        logits[left] = factor * scores[left] / temperature
+        return float(softmax(logits[None])[0, target])
 
     scores = influence.scores(x)
     without = influence.without_each(x, target)
     effects = scores[target] - without
     order = np.argsort(-effects, kind="stable")
-    listed = tuple(
+    strongest = tuple(
         Effect(
             teachings[i][0],
             names[influence.y[i]],
@@ -122,15 +122,15 @@ def explain(
             float(without[i]),
             float(effects[i]),
             teachings[i][2],
-            probability(influence.without(x, order[place : place + 1]), 1),
+            probability(influence.without(x, np.array([i])), 1),
         )
-        for place, i in enumerate(order[:top])
+        for i in order[:top]
     )
     answers = {count: _answer(influence.without(x, order[:count]), names) for count in WITHOUT}
     best = names[int(scores.argmax())]
     decisive = answers[1] != best
-    known = float(scores[target]), listed, decisive, answers, probability(scores, 0)
-    return Why(names[target], *known)
+    score, p = float(scores[target]), probability(scores, 0)
+    return Why(names[target], score, strongest, decisive, answers, p)
 
 
 def _answer(scores: NDArray[np.float64], names: Sequence[str]) -> str | None:

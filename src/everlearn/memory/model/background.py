@@ -5,16 +5,15 @@ a name; only additive sums are kept of them:
 
     n = Σ 1,    s = Σ x,    G = Σ x xᵀ        x after the classifier's feature map
 
-In a Memory that has background, 32 constant vectors shipped with everlearn are added to it: parts
-of two photographs (scripts/background_set.py), so that after one taught picture background is known
-from more than that picture. There are some for each network that a word stands for ("basic",
-"fast", "balanced", "best"); other networks have none.
+In a Memory that has background, 32 constant vectors shipped with everlearn are added to it, so that
+after one taught picture background is known from more than that picture. They are parts of two
+photographs (scripts/background_set.py). There is a set for each of the networks "basic", "fast",
+"balanced" and "best"; other networks have none.
 
-The journal is the source of truth: which pictures and boxes count, and the proposals. This is a
-cache of it, folded picture by picture in the order of teaching, one sum of outer products each. The
-result is therefore the same to the last bit, whatever was taught, forgotten, undone or erased on
-the way. New pictures are added; where an earlier one changed, the fold starts again, at about 3 ms
-per picture.
+The sums are a cache of the journal, which says which pictures and boxes count and stores the
+proposals. Pictures are added one by one in the order of teaching, so the result is the same to the
+last bit whatever was taught, forgotten, undone or erased in between. New pictures are added to the
+sums; if an earlier one changed, they are computed anew, at about 3 ms per picture.
 """
 
 import hashlib
@@ -40,14 +39,15 @@ from everlearn.memory.storage.regions import (
 from everlearn.regions.boxes import overlap
 
 # A proposal that overlaps every taught box by less than this is background.
-OTHER = 0.4
+MOST_OVERLAP = 0.4
 
+# The digest of a picture, and its taught boxes as bytes.
 Key = tuple[bytes, bytes]
 
 
 @dataclass
 class Sums:
-    """Count, sum and Gram matrix (its upper triangle) of background vectors."""
+    """Count, sum, and the upper triangle of the Gram matrix, of background vectors."""
 
     count: int
     total: Array
@@ -81,10 +81,10 @@ class Background:
         self.n_features = n_features
         self.power = power
         self.embedder = embedder
-        self._folded: list[Key] = []
-        self._sums = self._beginning()
-        # State before the last picture: another box in it does not restart the fold.
-        self._before_last = self._beginning()
+        self._added: list[Key] = []
+        self._sums = self._initial_sums()
+        # Without the last picture, so that another box in it needs no new computation.
+        self._before_last = self._initial_sums()
 
     def follow(self, journal: Journal) -> Sums:
         """The sums over all pictures that count; call inside one view of the journal."""
@@ -92,39 +92,40 @@ class Background:
             (digest, counting_boxes(journal, digest).tobytes())
             for digest in pictures_with_proposals(journal)
         ]
-        if wanted[: len(self._folded)] != self._folded:
-            if wanted[: len(self._folded) - 1] == self._folded[:-1]:
-                self._folded, self._sums = self._folded[:-1], self._before_last.copy()
+        if wanted[: len(self._added)] != self._added:
+            if wanted[: len(self._added) - 1] == self._added[:-1]:
+                self._added, self._sums = self._added[:-1], self._before_last.copy()
             else:
-                self._folded, self._sums = [], self._beginning()
-        for key in wanted[len(self._folded) :]:
+                self._added, self._sums = [], self._initial_sums()
+        for key in wanted[len(self._added) :]:
             if key is wanted[-1]:
                 self._before_last = self._sums.copy()
             self._add(journal, key)
-        return self._sums if wanted else self._none()
+        return self._sums if wanted else self._no_sums()
 
     def _add(self, journal: Journal, key: Key) -> None:
-        digest, written = key
+        """Add the proposals of a picture that overlap none of its taught boxes."""
+        digest, boxes = key
         proposals = proposals_of(journal, digest)
-        taught = np.frombuffer(written, dtype=np.float64).reshape(-1, 4)
+        taught = np.frombuffer(boxes, dtype=np.float64).reshape(-1, 4)
         if proposals is not None and len(proposals.boxes):
-            other = overlap(proposals.boxes, taught).max(axis=1, initial=0.0) < OTHER
+            other = overlap(proposals.boxes, taught).max(axis=1, initial=0.0) < MOST_OVERLAP
             self._sums.add(np.asarray(mapped_features(self.power, unit(proposals.vectors[other]))))
-        self._folded.append(key)
+        self._added.append(key)
 
-    def _beginning(self) -> Sums:
-        sums, vectors = self._none(), beginning_of(self.embedder)
+    def _initial_sums(self) -> Sums:
+        sums, vectors = self._no_sums(), included_background(self.embedder)
         if vectors is not None:
             sums.add(np.asarray(mapped_features(self.power, unit(vectors))))
         return sums
 
-    def _none(self) -> Sums:
+    def _no_sums(self) -> Sums:
         d = self.n_features
         return Sums(0, np.zeros(d), np.zeros((d, d)))
 
 
 @cache
-def beginning_of(embedder: str) -> NDArray[np.float32] | None:
+def included_background(embedder: str) -> NDArray[np.float32] | None:
     """The background vectors shipped with everlearn for this embedder, if there are any."""
     about = json.loads((WEIGHTS / "background.json").read_text(encoding="utf-8"))
     array = about["arrays"].get(embedder)

@@ -21,9 +21,10 @@ class Blend:
     coefficients: Array
 
     def of(self, likeness: Any, average: Any, score: Any) -> Any:
+        """The familiarity of one example, or of many if these are arrays."""
         a, b, c, d = self.coefficients
         return a * likeness + b * average + c * score + d
 
 
-# The cosine to the nearest name only.
+# Only the cosine to the nearest name.
 LIKENESS = Blend(np.array([1.0, 0.0, 0.0, 0.0]))

@@ -1,8 +1,8 @@
 """A calibrated model: turns a vector into scores, probabilities and familiarity.
 
 The *calibration* consists of a temperature, a blend of familiarity scores (familiar.py) and the
-leave-one-out scores of taught examples. It is learned from a sample of the journal, kept while
-little has changed, and stored in snapshots.
+leave-one-out scores of taught examples. It is learned from a sample of the journal, stored in
+snapshots, and replaced when something was forgotten or much more was taught.
 """
 
 from functools import cached_property
@@ -34,13 +34,14 @@ from everlearn.memory.storage.journal import Journal
 # At most this many teachings are used for the temperature, and for familiarity.
 SAMPLE = 512
 RANKED = 2048
-# What that may cost with many names, however many: multiplications, K d per teaching, and scores,
-# K per teaching of the temperature; at least so many teachings are used.
+# With many names fewer are used. Familiarity costs K d multiplications per teaching: at most this
+# many in all, but at least so many teachings.
 MOST_PRODUCTS, FEWEST_RANKED = 1e10, 128
+# The temperature needs K scores per teaching: likewise.
 MOST_SCORES, FEWEST_SAMPLED = 4e6, 32
 # Number of scores kept of examples treated as unknowns.
 REMEMBERED = 1024
-# Recalibrate when this many times as much has been taught as at the last calibration.
+# Recalibrate when the number of examples has grown by this factor since the last calibration.
 GROWTH = 1.25
 
 
@@ -120,6 +121,7 @@ class CalibratedModel:
         return power, weights, bias
 
     def is_of(self, model: Model) -> bool:
+        """Whether this was made of the model as it is now."""
         return self.classifier is model.classifier and self.position == model.position
 
     def _head(
@@ -147,7 +149,7 @@ def familiarity_of(model: Model) -> Familiarity:
 
 def familiarity_of_means(means: NearestClassMean) -> Familiarity:
     moments, order = means.moments_, means.registry_.order
-    # Of many names no copy is made where none was forgotten, which leaves them in order.
+    # With many names, the means are not copied if they are in order, as long as none was forgotten.
     if len(order) >= MANY_NAMES and np.array_equal(order, np.arange(moments.n_slots)):
         return Familiarity(moments.counts.copy(), moments.means)
     return Familiarity(moments.counts[order], moments.means[order])
@@ -177,8 +179,8 @@ def calibrated(model: Model, journal: Journal, familiarity: Familiarity) -> dict
     mapped = mapped_features(power, sample)
     chosen = choose(familiarity, sample, mapped, np.searchsorted(known, names), ridge)
     some = np.linspace(0, len(sample) - 1, min(sampled, len(sample))).astype(np.intp)
-    few = np.linspace(0, len(chosen.unknowns) - 1, min(REMEMBERED, len(chosen.unknowns)))
-    unknowns = few.astype(np.intp)
+    n_unknowns = len(chosen.unknowns)
+    unknowns = np.linspace(0, n_unknowns - 1, min(REMEMBERED, n_unknowns)).astype(np.intp)
     return {
         "temperature": temperature_of(learner, mapped[some], names[some], ridge),
         "scores": chosen.known.tolist(),
@@ -202,37 +204,37 @@ def blend_of(model: Model) -> Blend:
 
 
 def still_calibrated(model: Model, journal: Journal) -> bool:
-    """Whether little was taught since the calibration, and nothing was forgotten."""
+    """Whether the calibration is valid, with little taught and nothing forgotten since."""
     known = model.calibration
     try:
         return (
             0.0 < float(known["temperature"]) < np.inf
-            and _ranked(known["scores"], known["nearest"])
-            and _ranked(known["strangers"], known["strangers_nearest"])
+            and _are_scores(known["scores"], known["nearest"])
+            and _are_scores(known["strangers"], known["strangers_nearest"])
             and 0 < int(known["position"]) <= model.position
             and float(known["total"]) >= 0.0
             and np.asarray(known["blend"], dtype=np.float64).shape == (4,)
             and bool(np.isfinite(known["blend"]).all())
             and model.means.moments_.total <= GROWTH * float(known["total"])
-            and _nothing_taken_back(model, journal, int(known["position"]))
+            and _nothing_forgotten(model, journal, int(known["position"]))
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         return False
 
 
-def _ranked(scores: Any, nearest: Any) -> bool:
-    """Whether these are finite scores and as many classes."""
+def _are_scores(scores: Any, nearest: Any) -> bool:
+    """Whether these are finite scores, each with a class."""
     numbers, classes = np.asarray(scores, dtype=np.float64), np.asarray(nearest, dtype=np.int64)
     same = numbers.ndim == 1 and numbers.shape == classes.shape
     return same and bool(np.isfinite(numbers).all())
 
 
-def _nothing_taken_back(model: Model, journal: Journal, position: int) -> bool:
-    """Whether nothing was forgotten after a position; scans no log entry twice."""
-    start = max(position, model.looked_through)
-    if journal.taken_back_after(start):
+def _nothing_forgotten(model: Model, journal: Journal, position: int) -> bool:
+    """Whether nothing was forgotten after a position; reads no log entry twice."""
+    start = max(position, model.nothing_forgotten_until)
+    if journal.has_negative_entry_after(start):
         return False
-    model.looked_through = model.position
+    model.nothing_forgotten_until = model.position
     return True
 
 

@@ -4,11 +4,11 @@ A learner's scores become probabilities through one temperature,
 
     p_k ∝ exp(s_k / T),
 
-chosen so that examples the model has not seen get the highest likelihood (Guo, Pleiss, Sun and
-Weinberger, *On Calibration of Modern Neural Networks*, ICML 2017). No example has to be set aside
-for this. Ridge regression has a closed form for its leave-one-out scores (influence.py). Any other
-learner that forgets exactly is copied; the copy forgets part of the sample, is asked about it and
-discarded. If a learner cannot forget, copies are trained on the rest of the sample.
+chosen to maximise the likelihood of examples the model has not seen (Guo, Pleiss, Sun and
+Weinberger, *On Calibration of Modern Neural Networks*, ICML 2017). No example has to be withheld
+from the model for this. Ridge regression has a closed form for its leave-one-out scores
+(influence.py). Of any other learner that forgets exactly, a copy forgets part of the sample and
+scores it. For a learner that cannot forget, a new one is trained on the rest of the sample.
 
 Few held-out examples say little about T, so log T is shrunk towards the learner's own temperature
 with the weight of ``PRIOR_EXAMPLES`` examples.
@@ -52,34 +52,34 @@ def ridge_of(learner: Any) -> Ridge | None:
 
 
 def temperature_of(learner: Any, sample: Array, names: Names, ridge: Ridge | None) -> float:
-    """T for a learner, with the sample already mapped; ``ridge`` are its formulas."""
+    """T for a learner, from a sample after the feature map; ``ridge`` as of :func:`ridge_of`."""
     prior = float(learner.temperature_)
-    scores = _unseen_scores(learner, sample, names, ridge)
+    scores = _all_held_out_scores(learner, sample, names, ridge)
     if not scores:
         return prior
 
-    into = [np.empty_like(others) for _, others in scores]
+    buffers = [np.empty_like(others) for _, others in scores]
+    widest = np.log(WIDEST)
 
     def cost(log_ratio: float) -> float:
         T = prior * np.exp(log_ratio)
-        surprise = sum(_surprise(*each, T, room) for each, room in zip(scores, into, strict=True))
-        return surprise + 0.5 * PRIOR_EXAMPLES * log_ratio**2 / np.log(WIDEST)
+        losses = (_log_loss(*each, T, out) for each, out in zip(scores, buffers, strict=True))
+        return sum(losses) + 0.5 * PRIOR_EXAMPLES * log_ratio**2 / widest
 
-    widest = np.log(WIDEST)
     best = minimize_scalar(cost, bounds=(-widest, widest), method="bounded")
     return float(prior * np.exp(best.x))
 
 
 def scores_by_class(learner: Any, X: Array) -> Array:
-    """One column per class, also for two classes, where scikit-learn returns one for both."""
+    """Scores with one column per class, also for two classes, where scikit-learn returns one."""
     scores: Array = learner.decision_function(X)
     return scores if scores.ndim == 2 else np.column_stack([np.zeros(len(scores)), scores])
 
 
-def _unseen_scores(
+def _all_held_out_scores(
     learner: Any, sample: Array, names: Names, ridge: Ridge | None
 ) -> list[tuple[Array, Array]]:
-    """Leave-one-out scores: for the own class, and for all classes."""
+    """Scores of held-out examples, in blocks: for the own class, and for all classes."""
     if ridge is None:
         held_out = [fold for fold in folds(names, FOLDS) if fold.any()]
         return [_held_out_scores(learner, sample, names, fold) for fold in held_out]
@@ -92,7 +92,7 @@ def _unseen_scores(
 
 
 def folds(names: Names, count: int) -> list[NDArray[np.bool_]]:
-    """Masks of rows to hold out in turn; the only example of a class is never held out."""
+    """Masks of the rows held out in each fold; the only example of a class is in none."""
     fold_of = np.full(len(names), -1)
     for name in np.unique(names):
         members = np.flatnonzero(names == name)
@@ -115,10 +115,10 @@ def _held_out_scores(
     return scores[np.arange(len(own)), own], scores
 
 
-def _surprise(own: Array, scores: Array, T: float, into: Array) -> float:
-    """− log p of the own class at a temperature, summed over rows; ``into`` is overwritten."""
+def _log_loss(own: Array, scores: Array, T: float, out: Array) -> float:
+    """− log p of the own class at a temperature, summed over rows; ``out`` is overwritten."""
     top = scores.max(axis=1)
-    np.subtract(scores, top[:, None], out=into)
-    into /= T
-    np.exp(into, out=into)
-    return float(np.sum((top - own) / T + np.log(into.sum(axis=1))))
+    np.subtract(scores, top[:, None], out=out)
+    out /= T
+    np.exp(out, out=out)
+    return float(np.sum((top - own) / T + np.log(out.sum(axis=1))))

@@ -8,13 +8,14 @@ folder can compare them by cross-validation.
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
+from everlearn.arrays import Array
 from everlearn.base import StreamingClassifier, parameters_by_label
 from everlearn.errors import InvalidParameter, NeverLearned, NotExportable
 from everlearn.evaluation.metrics import better_than_chance
@@ -34,14 +35,14 @@ FOLDS = 5
 Hits = NDArray[np.bool_]
 
 WORDS: dict[str, Callable[[], Any]] = {
-    # The intercept is spelled out as it is in folders, which word_of compares with.
+    # fit_intercept is given because word_of compares with classifiers of folders, which store it.
     "ridge": lambda: RecursiveRLSC(regularization=0.3, recoding=0.5, fit_intercept=False),
     "lda": StreamingLDA,
     "mean": NearestClassMean,
     "auto": AutoClassifier,
 }
-# Classifiers of folders for which none was chosen, by the word that the journal holds. An entry
-# never changes, so that a folder answers with the one it began with; a better one is a new entry.
+# Classifiers of folders for which none was chosen, by the word that the journal stores. An entry
+# never changes, so that a folder keeps its classifier; a better default is a new entry.
 DEFAULTS: dict[str, Callable[[], Any]] = {
     "default-1": lambda: StreamPipeline(
         [
@@ -62,7 +63,7 @@ DEFAULTS: dict[str, Callable[[], Any]] = {
         ]
     ),
 }
-# The one of new folders, chosen by measurement; docs/memory.md has the numbers.
+# The default of new folders, chosen by measurement; docs/memory.md has the numbers.
 DEFAULT = "default-1"
 
 
@@ -82,8 +83,8 @@ class Standing:
     better : bool
         Whether it is significantly better than the classifier in use.
     ask_seconds : float
-        Mean time of an answer of ``everlearn ask``, beside looking at the picture. Answers of a
-        linear classifier are prepared when a Memory is closed; any other learns again.
+        Mean time of an answer of ``everlearn ask``, without embedding the picture. A linear
+        classifier is stored as a serving head when a Memory is closed; any other is trained again.
     """
 
     classifier: str
@@ -99,21 +100,20 @@ def default_classifier() -> Any:
     return DEFAULTS[DEFAULT]()
 
 
-def classifier_for(meant: Any) -> Any:
-    """The classifier for a name; a classifier is returned unchanged."""
-    if not isinstance(meant, str):
-        return meant
-    if meant not in WORDS:
+def classifier_for(word: Any) -> Any:
+    """The classifier for one of ``WORDS``; a classifier is returned unchanged."""
+    if not isinstance(word, str):
+        return word
+    if word not in WORDS:
         raise InvalidParameter(
-            f"{meant!r} is not one of everlearn's classifiers; use {', '.join(map(repr, WORDS))} "
-            "or "
-            "a learner such as RecursiveRLSC()"
+            f"{word!r} is not one of everlearn's classifiers; use {', '.join(map(repr, WORDS))} "
+            "or a learner such as RecursiveRLSC()"
         )
-    return StreamPipeline([("root", PowerNormalizer()), (meant, WORDS[meant]())])
+    return StreamPipeline([("root", PowerNormalizer()), (word, WORDS[word]())])
 
 
 def require_usable(classifier: Any) -> None:
-    """A Memory takes new names at any time, so its classifier learns any number of labels."""
+    """Require a classifier that learns any number of labels, named by numbers."""
     if not isinstance(classifier, StreamingClassifier):
         raise InvalidParameter(
             f"a Memory needs one of everlearn's classifiers, for instance RecursiveRLSC(), not "
@@ -121,18 +121,18 @@ def require_usable(classifier: Any) -> None:
         )
     if not get_tags(classifier).classifier_tags.multi_class:
         raise InvalidParameter(
-            f"{type(classifier).__name__} tells two labels apart, and a Memory takes new names at "
-            "any time; use TransferClassifier, which learns any number of them the same way"
+            f"{type(classifier).__name__} learns two labels, and a Memory takes new names at any "
+            "time; use TransferClassifier, which learns any number of them the same way"
         )
     _require_no_labels(classifier)
 
 
 def _require_no_labels(classifier: StreamingClassifier) -> None:
-    """A Memory teaches its classifier numbers of names."""
+    """Require that no parameter names labels, because the labels are numbers of names."""
     for name in parameters_by_label(classifier):
         raise InvalidParameter(
             f"{name} maps labels, but in a Memory the classifier is taught numbers of names; use "
-            "recoding= or class_weight='balanced' of RecursiveRLSC, which name none"
+            "recoding= or class_weight='balanced' of RecursiveRLSC, which name no labels"
         )
 
 
@@ -143,7 +143,7 @@ def word_of(classifier: Any) -> str | None:
 
 
 def standings(
-    journal: Journal, meant: Iterable[Any], progress: Callable[[], None], *, in_use: Any = None
+    journal: Journal, candidates: Iterable[Any], progress: Callable[[], None], *, in_use: Any = None
 ) -> list[Standing]:
     """Classifiers by cross-validated accuracy, best first; ``progress`` is called for every fold.
 
@@ -153,44 +153,70 @@ def standings(
     parts = [part for part in folds(names, FOLDS) if part.any()]
     if not parts:
         raise NeverLearned("no name has two teachings yet; cross-validation needs at least two")
-    X, now = unit(vectors), None if in_use is None else word_of(in_use)
-    found: dict[str, tuple[Hits, float, float]] = {}
-    candidates = list(meant)
-    baseline = [] if now is None or now in candidates else [now]
-    for one in [*candidates, *baseline]:
-        classifier = classifier_for(one)
-        require_usable(classifier)
-        hits, seconds, again = [], 0.0, 0.0
-        for part in parts:
-            start = time.perf_counter()
-            learner = clone(classifier).fit(X[~part], names[~part])
-            learner.predict(X[part][:1])
-            first = time.perf_counter() - start
-            learner.predict(X[part][:1])
-            seconds += first
-            again += time.perf_counter() - start - first + (0.0 if _is_linear(learner) else first)
-            hits.append(learner.predict(X[part]) == names[part])
-            progress()
-        word = one if isinstance(one, str) else " ".join(repr(one).split())
-        found[word] = np.concatenate(hits), seconds / len(parts), again / len(parts)
-    used = None if now not in found else found[now][0]
+    X = unit(vectors)
+    asked_for = list(candidates)
+    current = None if in_use is None else word_of(in_use)
+    baseline = [] if current is None or current in asked_for else [current]
+    found = {
+        _as_word(one): _cross_validated(classifier_for(one), X, names, parts, progress)
+        for one in [*asked_for, *baseline]
+    }
+    current_hits = found[current].hits if current in found else None
     table = [
         Standing(
             word,
-            float(hits.mean()),
-            len(hits),
-            seconds,
-            used is not None and better_than_chance(used, hits, deviations=2.0),
-            ask_seconds,
+            float(tested.hits.mean()),
+            len(tested.hits),
+            tested.seconds,
+            current_hits is not None
+            and better_than_chance(current_hits, tested.hits, deviations=2.0),
+            tested.ask_seconds,
         )
-        for word, (hits, seconds, ask_seconds) in found.items()
+        for word, tested in found.items()
         if word not in baseline
     ]
     return sorted(table, key=lambda standing: -standing.accuracy)
 
 
+class _Tested(NamedTuple):
+    """Which teachings were recognised when held out, and the mean seconds as in a Standing."""
+
+    hits: Hits
+    seconds: float
+    ask_seconds: float
+
+
+def _cross_validated(
+    classifier: Any,
+    X: Array,
+    names: NDArray[np.int64],
+    parts: list[NDArray[np.bool_]],
+    progress: Callable[[], None],
+) -> _Tested:
+    """Train a classifier without each part, and test it on that part."""
+    require_usable(classifier)
+    hits, seconds, ask_seconds = [], 0.0, 0.0
+    for part in parts:
+        start = time.perf_counter()
+        learner = clone(classifier).fit(X[~part], names[~part])
+        learner.predict(X[part][:1])
+        first = time.perf_counter() - start
+        learner.predict(X[part][:1])
+        again = time.perf_counter() - start - first
+        seconds += first
+        ask_seconds += again if _is_linear(learner) else again + first
+        hits.append(learner.predict(X[part]) == names[part])
+        progress()
+    return _Tested(np.concatenate(hits), seconds / len(parts), ask_seconds / len(parts))
+
+
+def _as_word(candidate: Any) -> str:
+    """A word unchanged; the representation of a classifier, in one line."""
+    return candidate if isinstance(candidate, str) else " ".join(repr(candidate).split())
+
+
 def _is_linear(classifier: Any) -> bool:
-    """Whether answers can be prepared: they are one product with a matrix."""
+    """Whether a fitted classifier's scores are one product with a matrix."""
     try:
         power_and_learner(classifier)[1].linear_head()
     except NotExportable:

@@ -7,11 +7,10 @@ jackknife+*, 2021). So with
 
     p = (1 + #{s_i ≤ s}) / (m + 1)
 
-calling everything with p ≤ 1 − accept unknown is wrong with probability at most 1 − accept. That is
-the same as s < t, where t is the k-th lowest score, k = ⌊(1 − accept)(m + 1)⌋: a verdict that
-depends on the score alone, and changes once as the score grows. Since k is an integer, the accepted
-share is 1 − k / (m + 1): above ``accept`` by less than 1 / (m + 1), so by less than one point from
-99 examples on.
+a new example of a taught thing has p ≤ 1 − accept, and is called unknown, with probability at most
+1 − accept. That is the same as s < t, where t is the k-th lowest score, k = ⌊(1 − accept)(m + 1)⌋:
+a threshold on the score. Since k is an integer, the accepted share is 1 − k / (m + 1): above
+``accept`` by less than 1 / (m + 1), which from 99 examples on is less than one point.
 
 For the exact share there is the randomised p-value
 
@@ -39,9 +38,10 @@ from numpy.typing import NDArray
 from everlearn.arrays import Array
 
 FEWEST = 99
-# Fewer than ENOUGH: guarantees less than 0.95, but detects what scores below all examples.
+# From FEW to ENOUGH examples, what scores below all of them is unknown, although this guarantees
+# less than 0.95.
 FEW, ENOUGH = 8, 19
-# 1 − 0.9 is slightly less than 0.1 in binary; this keeps the rank.
+# In floating point 1 − 0.9 is slightly less than 0.1; this keeps the rank from being one too low.
 ROUNDING = 1e-9
 
 
@@ -70,7 +70,7 @@ class Acceptance:
 
     def p_value(self, score: float, nearest: int, tie: float | None = None) -> float:
         """Share of taught examples that would score no higher; randomised if ``tie`` is U."""
-        ranks = self._among(nearest)
+        ranks = self._ranks_of(nearest)
         if tie is None:
             through = int(np.searchsorted(ranks, score, side="right"))
             return (1 + through) / (len(ranks) + 1)
@@ -79,7 +79,7 @@ class Acceptance:
 
     def threshold(self, accept: float, nearest: int) -> float:
         """Scores below this are called unknown; −∞ if none are."""
-        ranks = self._among(nearest)
+        ranks = self._ranks_of(nearest)
         lowest = math.floor((1.0 - accept) * (len(ranks) + 1) + ROUNDING)
         if FEW <= len(ranks) < ENOUGH:
             lowest = max(lowest, 1)
@@ -96,8 +96,8 @@ class Acceptance:
         rows = [self._shared, *self._own.values()]
         row_of = {name: row for row, name in enumerate(self._own, start=1)}
         ranks = np.full((len(rows), max(1, *(len(row) for row in rows))), np.inf)
-        for place, row in zip(ranks, rows, strict=True):
-            place[: len(row)] = row
+        for padded, row in zip(ranks, rows, strict=True):
+            padded[: len(row)] = row
         groups = np.array([row_of.get(name, 0) for name in names.tolist()], dtype=np.intp)
         return groups, ranks, np.array([len(row) for row in rows], dtype=np.float64)
 
@@ -106,7 +106,8 @@ class Acceptance:
         own = [self.threshold(accept, name) for name in self._own]
         return np.array([self.threshold(accept, -1), *own])
 
-    def _among(self, nearest: int) -> Array:
+    def _ranks_of(self, nearest: int) -> Array:
+        """The sorted scores among which an example is ranked."""
         return self._own.get(nearest, self._shared)
 
 

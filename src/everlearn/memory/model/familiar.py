@@ -1,11 +1,11 @@
 """Familiarity: an out-of-distribution score blended from several scores.
 
-The three scores are computed from the statistics that a Memory keeps anyway, so they are exact
-after any order, merge and forgetting:
+Three scores are computed from the statistics that a Memory keeps anyway. They are therefore exact
+after examples were taught in any order, merged or forgotten:
 
     likeness    max_k f_k(u): the cosine to the nearest name                       (unknown.py)
     contrast    likeness minus its mean over all names: close to one name, or to all of them?
-    score       the highest score of the classifier, where that is ridge regression
+    score       the highest score of the classifier, if that is ridge regression
 
 A *blend* is the mean of some of them, each standardised by the leave-one-out scores of taught
 examples, and rescaled to the cosine. It is linear,
@@ -15,12 +15,12 @@ examples, and rescaled to the cosine. It is linear,
 The taught examples decide which scores are used. Each name in turn is treated as unknown: its
 examples are scored by a model that was never taught that name (leave one class out). The blend that
 best separates these unknowns from left-out taught examples (area under the ROC curve) is chosen.
-Ridge regression without class c follows from the full one: with X_c
-its examples and P = X_c A⁻¹ X_cᵀ,
+Ridge regression without class c follows from the full one: with X_c its examples and
+P = X_c A⁻¹ X_cᵀ,
 
     scores of X_c without c = (I − P)⁻¹ X_c A⁻¹ b_k    for all k ≠ c
 
-The unknowns' scores also give an estimate of how many such unknowns would be detected.
+The scores of these unknowns also give an estimate of the share of unknowns that is detected.
 
 *Cost*: O(m d² + m K d) for m examples and K names, in blocks: memory is linear in K.
 """
@@ -36,7 +36,12 @@ from everlearn.memory.insight.influence import Ridge
 from everlearn.memory.model.blend import LIKENESS, Blend
 from everlearn.memory.model.unknown import Familiarity
 
-SCORES = ("likeness", "contrast", "score")
+# Coefficients (a, b, c, d) of each score alone.
+SCORES = {
+    "likeness": (1.0, 0.0, 0.0, 0.0),
+    "contrast": (1.0, -1.0, 0.0, 0.0),
+    "score": (0.0, 0.0, 1.0, 0.0),
+}
 # Candidate blends, simplest first: a later one has to be better by more than MARGIN.
 BLENDS = (
     ("likeness",),
@@ -45,14 +50,14 @@ BLENDS = (
     ("likeness", "contrast", "score"),
 )
 MARGIN = 0.002
-# With fewer names or examples than these nothing can be estimated: likeness alone is used.
+# With fewer names or examples than these, no blend can be chosen: likeness alone is used.
 FEWEST_NAMES = 4
 FEWEST_EXAMPLES = 19
 # Largest number of values processed at once.
 BLOCK = 1 << 22
 # At most this many examples of a class are used as unknowns together.
 MOST_UNKNOWNS = 256
-# If only some examples of a class are available, this much of any direction stays in the model.
+# Lower bound of the eigenvalues of I − w P if P is of a sample of the class.
 LEAST_LEFT = 0.1
 
 Classes = NDArray[np.intp]
@@ -94,15 +99,15 @@ def choose(
     mapped : ndarray
         The same after the classifier's feature map.
     classes : ndarray
-        The class of each, a row of ``familiarity.means``; the same order as in ``ridge``.
+        The class of each: an index of ``familiarity.means``, and the same in ``ridge``.
     ridge : Ridge, optional
         The classifier, if it is ridge regression.
     """
     several = int(np.sum(familiarity.counts[classes] > 1))
     if len(familiarity.counts) < FEWEST_NAMES or several < FEWEST_EXAMPLES:
         known, _ = scored(familiarity, sample, mapped, classes, None)
-        nobody = np.zeros(0), np.zeros(0, dtype=np.intp)
-        return Chosen(LIKENESS, known.blended(LIKENESS), known.nearest, *nobody)
+        no_unknowns = np.zeros(0), np.zeros(0, dtype=np.intp)
+        return Chosen(LIKENESS, known.blended(LIKENESS), known.nearest, *no_unknowns)
     known, unknowns = scored(familiarity, sample, mapped, classes, ridge)
     blend, best = LIKENESS, -np.inf
     for parts in BLENDS:
@@ -124,9 +129,9 @@ def choose(
 def scored(
     familiarity: Familiarity, sample: Array, mapped: Array, classes: Classes, ridge: Ridge | None
 ) -> tuple[Scored, Scored]:
-    """Scores of taught examples, each left out; and of unknowns, with their whole class left out.
+    """Leave-one-out scores of taught examples, and leave-one-class-out scores of unknowns.
 
-    The only example of a class is only used as an unknown one.
+    The only example of a class is used only as an unknown.
     """
     several = familiarity.counts[classes] > 1
     as_unknown = _used_as_unknowns(classes)
@@ -137,27 +142,30 @@ def scored(
     for rows in _whole_classes(classes, len(familiarity.counts)):
         part, own = sample[rows], classes[rows]
         near = familiarity.near(part)
-        without = familiarity.near_own_loo(near, part, own)
-        nearest[rows], known[rows, :2] = _of_names(near, own, without)
-        nobody = np.full(len(rows), -np.inf)
-        unknowns_nearest[rows], unknowns[rows, :2] = _of_names(near, own, nobody)
+        own_loo = familiarity.near_own_loo(near, part, own)
+        nearest[rows], known[rows, :2] = _nearest_and_scores(near, own, own_loo)
+        no_class = np.full(len(rows), -np.inf)
+        unknowns_nearest[rows], unknowns[rows, :2] = _nearest_and_scores(near, own, no_class)
         if ridge is not None:
-            found = _ridge_scores(ridge, mapped[rows], own, as_unknown[rows])
-            known[rows, 2], unknowns[rows, 2] = found
-    unseen = Scored(known[several], nearest[several])
-    return unseen, Scored(unknowns[as_unknown], unknowns_nearest[as_unknown])
+            scores = _ridge_scores(ridge, mapped[rows], own, as_unknown[rows])
+            known[rows, 2], unknowns[rows, 2] = scores
+    return (
+        Scored(known[several], nearest[several]),
+        Scored(unknowns[as_unknown], unknowns_nearest[as_unknown]),
+    )
 
 
-def _of_names(near: Array, classes: Classes, own: Array) -> tuple[Classes, Array]:
-    """The nearest class of each row; likeness to it, and to all on average.
+def _nearest_and_scores(near: Array, classes: Classes, own: Array) -> tuple[Classes, Array]:
+    """The nearest class of each row; and the likeness to it, and the mean over all classes.
 
-    ``own`` replaces the likeness to the class of each row, in place; −∞ is no class at all.
+    ``own`` is the likeness of each row to its own class; −∞ leaves that class out. ``near`` is
+    overwritten.
     """
     rows = np.arange(len(near))
     near[rows, classes] = 0.0
-    there = np.isfinite(own)
-    average = near.sum(axis=1) + np.where(there, own, 0.0)
-    average /= np.maximum(near.shape[1] - 1 + there, 1)
+    counts = np.isfinite(own)
+    average = near.sum(axis=1) + np.where(counts, own, 0.0)
+    average /= np.maximum(near.shape[1] - 1 + counts, 1)
     near[rows, classes] = own
     nearest = near.argmax(axis=1)
     return nearest, np.column_stack([near[rows, nearest], average])
@@ -176,40 +184,44 @@ def _used_as_unknowns(classes: Classes) -> NDArray[np.bool_]:
 def _ridge_scores(
     ridge: Ridge, rows: Array, classes: Classes, as_unknown: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
-    """The best score of each row, without it and without its class; without the factor N^α."""
+    """The best score of each row, leaving out the row, and leaving out its class.
+
+    Both without the factor N^α.
+    """
     solved = ridge.solve(rows)
     fits = ridge.fits(solved)
     scale = ridge.recoded(1.0, ridge.counts)
     unknowns = np.zeros(len(rows))
     for name in np.unique(classes):
         members = np.flatnonzero((classes == name) & as_unknown)
-        left = _without(rows[members] @ solved[members].T, ridge.counts[name]) @ fits[members]
-        left *= scale
-        left[:, name] = -np.inf
-        unknowns[members] = left.max(axis=1)
+        P = rows[members] @ solved[members].T
+        scores = _inverse_without(P, ridge.counts[name]) @ fits[members]
+        scores *= scale
+        scores[:, name] = -np.inf
+        unknowns[members] = scores.max(axis=1)
     known = ridge.leave_one_out_solved(rows, classes, solved, fits).max(axis=1)
     return known / (ridge.counts.sum() - 1.0) ** ridge.recoding, unknowns
 
 
-def _without(P: Array, count: float) -> Array:
-    """(I − w P)⁻¹, where the rows of P stand for w times as many examples of their class."""
+def _inverse_without(P: Array, count: float) -> Array:
+    """(I − w P)⁻¹, where each row of P stands for w of the ``count`` examples of its class."""
     weight = max(count / len(P), 1.0)
     values, vectors = np.linalg.eigh((P + P.T) / 2.0)
-    left = np.maximum(1.0 - weight * values, 1e-12 if weight == 1.0 else LEAST_LEFT)
-    inverse: Array = (vectors / left) @ vectors.T
+    remaining = np.maximum(1.0 - weight * values, 1e-12 if weight == 1.0 else LEAST_LEFT)
+    inverse: Array = (vectors / remaining) @ vectors.T
     return inverse
 
 
 def _whole_classes(classes: Classes, n_names: int) -> Iterator[Classes]:
-    """Rows in blocks that hold all rows of their classes."""
+    """Indices of rows in blocks of about ``BLOCK`` likenesses; no class is in two blocks."""
     order = np.argsort(classes, kind="stable")
     most = max(1, BLOCK // max(n_names, 1))
     starts = np.flatnonzero(np.diff(classes[order], prepend=-1))
     ends = np.append(starts[1:], len(order))
     begin = 0
-    for place, end in enumerate(ends):
-        last = place == len(ends) - 1
-        if last or ends[place + 1] - begin > most:
+    for index, end in enumerate(ends):
+        last = index == len(ends) - 1
+        if last or ends[index + 1] - begin > most:
             yield order[begin:end]
             begin = end
 
@@ -227,20 +239,14 @@ def _blend_of(parts: tuple[str, ...], scores: Array) -> Blend:
         if deviation <= 0.0:
             return LIKENESS
         weight = spread / deviation / len(parts)
-        coefficients += weight * np.array(_WEIGHTS[part])
+        coefficients += weight * np.array(SCORES[part])
         coefficients[3] -= weight * float(np.mean(columns[part]))
     return Blend(coefficients)
 
 
-_WEIGHTS = {
-    "likeness": (1.0, 0.0, 0.0, 0.0),
-    "contrast": (1.0, -1.0, 0.0, 0.0),
-    "score": (0.0, 0.0, 1.0, 0.0),
-}
-
-
 def _area(known: Array, unknowns: Array) -> float:
-    """Probability that a taught example is more familiar than an unknown one; ties count half."""
+    """Area under the ROC curve: how often a taught example is more familiar than an unknown."""
     ordered = np.sort(unknowns)
+    # Ties count half.
     below = np.searchsorted(ordered, known, side="left") + np.searchsorted(ordered, known, "right")
     return float(below.mean() / 2.0 / max(len(unknowns), 1))

@@ -11,7 +11,7 @@ from typing import Any
 from everlearn.pipeline import StreamPipeline
 from everlearn.preprocessing.normalization import PowerNormalizer
 
-# The identity.
+# The exponent that changes nothing.
 IDENTITY = 1.0
 
 

@@ -5,16 +5,17 @@ With G and b_k the Gram matrix and the sums of the named vectors, as the classif
 
     A = G + Ĝ + λ I,    w_k = (N / n_k)^½ A⁻¹ b_k,    N = Σ n_k + n₀
 
-so no second statistics are kept: finding things uses the same sums as naming a picture. λ is 1,
-chosen on training pictures of the data set ``scenes``.
+so no further statistics of the names are kept: finding things uses the same sums as naming a
+picture. λ is 1, chosen on training pictures of the data set ``scenes``.
 
 The score of a box x for a name k, with p the proposal score of the box, is
 
     x·w_k / m_k + 0.25 log p,    m_k = μ_k·w_k, the mean score of the taught examples of k
 
-so that both the match with the name and the quality of the box count. Without m_k the scores grow
-with the number of taught pictures, and no one weight suits one picture and a hundred. The weight
-was chosen by cross-validation on training pictures (``python -m benchmarks regions_weight``).
+so that both the match with the name and the quality of the box count. The division by m_k is needed
+because scores grow with the number of taught pictures; without it, no single weight would suit both
+one picture and a hundred. The weight was chosen by cross-validation on training pictures
+(``python -m benchmarks regions_weight``).
 """
 
 from typing import Any
@@ -51,8 +52,8 @@ class FindHead:
         if moments is None or not hasattr(moments, "gram"):
             raise NotExplainable(
                 f"{type(learner).__name__} keeps no second moments, which are needed to separate "
-                "things from background; switch to a classifier that does, for instance with "
-                "use(classifier='ridge')"
+                "things from background; switch to a classifier that does, for instance: everlearn "
+                "use ridge, or use(classifier='ridge')"
             )
         self.power = power
         order = learner.registry_.order
@@ -69,19 +70,19 @@ class FindHead:
         recoded = (counts.sum() / counts) ** RECODING
         # One row per name; the last one is background, if there is any.
         self.weights: Array = recoded[:, None] * cho_solve(factor, sums.T).T
-        usual = np.einsum("kj,kj->k", self.weights, sums / counts[:, None])
-        # 0 only where every vector of a name is; its scores are 0, too.
-        self._usual: Array = np.where(usual > 0.0, usual, 1.0)
+        own = np.einsum("kj,kj->k", self.weights, sums / counts[:, None])
+        # Zero only if all vectors of a name are zero; then its scores are zero, too.
+        self._mean_own_scores: Array = np.where(own > 0.0, own, 1.0)
 
     def scores(self, unit_vectors: Array) -> tuple[Array, Array]:
-        """Scores of all names, one row per vector, and of background; −∞ where nothing is known."""
-        seen = np.asarray(mapped_features(self.power, unit_vectors))
-        found = seen @ self.weights.T
+        """Scores of all names, one row per vector, and of background; −∞ if there is none."""
+        mapped = np.asarray(mapped_features(self.power, unit_vectors))
+        scores = mapped @ self.weights.T
         if self.has_background:
-            return found[:, :-1], found[:, -1]
-        return found, np.full(len(found), -np.inf)
+            return scores[:, :-1], scores[:, -1]
+        return scores, np.full(len(scores), -np.inf)
 
     def confidence(self, scores: Array, proposer_scores: Array) -> Array:
-        """How sure each box is to be a thing of each name, one row a box."""
-        names = scores / self._usual[: scores.shape[1]]
+        """Confidence that each box is a thing of each name, one row per box."""
+        names = scores / self._mean_own_scores[: scores.shape[1]]
         return np.asarray(names + PROPOSER_WEIGHT * np.log(proposer_scores)[:, None])

@@ -1,8 +1,8 @@
 """Keeps a model up to date with its journal.
 
-The journal says which classifier is in use: it holds the word for a default (classifiers.py), or a
-chosen classifier as it was before it was taught anything. The model is the fold of the log from
-there; a snapshot lets the fold start later.
+The journal says which classifier is in use: it has the word for a default (classifiers.py), or a
+chosen classifier, serialised untaught. The model is that classifier after all entries of the log
+were applied to it; a snapshot makes it unnecessary to begin with the first entry.
 """
 
 import base64
@@ -39,11 +39,11 @@ from everlearn.memory.storage.snapshot import (
 )
 from everlearn.persistence import digest_of, dumps, loads
 
-# Bytes of a snapshot written in the time of replaying one log entry.
+# Writing this many bytes of a snapshot takes as long as replaying one log entry.
 BYTES_PER_ENTRY = 20_000
-# This many entries are always replayed instead, which takes about half a second.
+# Upper limit of the entries that are replayed because that is faster; it takes half a second.
 MOST_REPLAYED = 4096
-# A snapshot of many names is made when this share of its content has been added since the last.
+# A snapshot of many names is written when 1 / SHARE of its position was added since the last one.
 SHARE = 16
 
 logger = logging.getLogger("everlearn")
@@ -57,7 +57,7 @@ class ModelFollower:
     storage : Storage
     journal : Journal
     classifier : optional
-        For a folder that has none yet; by default that of new folders.
+        For a folder that has none yet; by default ``DEFAULT``.
     """
 
     def __init__(self, storage: Storage, journal: Journal, classifier: Any) -> None:
@@ -93,7 +93,7 @@ class ModelFollower:
             self.journal.set_fact(CLASSIFIER, template)
 
     def classifier(self) -> Any:
-        """The classifier before it was taught anything; not to be taught."""
+        """The untaught classifier; clone it before teaching it."""
         template = self.journal.fact(CLASSIFIER) or ""
         if template != self._template:
             try:
@@ -126,8 +126,8 @@ class ModelFollower:
     def follow(self, *, patient: bool = True) -> Model:
         """The model at the end of the log.
 
-        Raises ``SnapshotVanished`` if reopening the journal is likely to find a newer snapshot,
-        unless ``patient`` is false.
+        If ``patient``, raises ``SnapshotVanished`` if a snapshot was removed while it was read:
+        with the journal opened again, a newer one is likely to be found.
         """
         self.classifier()
         model, self.model = self.model, None
@@ -145,7 +145,7 @@ class ModelFollower:
         last = self.journal.last_position
         if model.position != last:
             model.follow(self.journal, last)
-        # If interrupted before this line, the model is in an undefined state and is discarded.
+        # An exception before this line leaves the model half updated; it is then discarded.
         self.model = model
         return model
 
@@ -154,13 +154,13 @@ class ModelFollower:
         self.model = None
 
     def opened(self) -> Model:
-        """The model as a new process would load it, from the newest snapshot on."""
+        """The model as a new process would load it, beginning with the newest snapshot."""
         model = self._opened(patient=False)
         model.follow(self.journal, self.journal.last_position)
         return model
 
     def replayed(self) -> Model:
-        """The model folded from the whole log, without any snapshot."""
+        """The model from a replay of the whole log, without any snapshot."""
         model = Model(clone(self.classifier()))
         model.follow(self.journal, self.journal.last_position)
         return model
@@ -168,9 +168,9 @@ class ModelFollower:
     def snapshot(self, *, at_least: int, prepare: Callable[[Model], bool] | None = None) -> None:
         """Write a snapshot if it saves replaying this many log entries.
 
-        ``prepare`` may add to the model, and returns whether it did; then the snapshot is written
-        in any case. With many names none is written if that would take longer than replaying the
-        entries since the last one.
+        ``prepare`` may add to the model; if it returns that it did, the snapshot is written in any
+        case. With many names none is written if that takes longer than replaying the entries since
+        the last one.
         """
         last = last_window(self.journal.last_position)
         missing = last - self.snapshot_at
@@ -192,7 +192,7 @@ class ModelFollower:
     ) -> None:
         model, live = self._nearest_before(last), self.model
         if model is live:
-            self.model = None  # until it is in a defined state again
+            self.model = None  # an exception leaves it half updated
         model.follow(self.journal, last)
         with model.as_in_snapshot() if is_small else contextlib.nullcontext():
             prepared = prepare is not None and is_small and prepare(model)
@@ -202,17 +202,17 @@ class ModelFollower:
             self.model, self._model_of = model, self._untaught
 
     def _keep_calibration(self) -> None:
-        """Store a new calibration of a model whose snapshot is kept."""
+        """Store a new calibration of the model without a new snapshot."""
         if self.model is not None and self.model.has_new_calibration:
             write_calibration(self.storage.caches, self.journal, self.model, self._untaught)
 
     def _replayed_as_fast(self) -> int:
-        """Number of entries replayed in the time of writing a snapshot; an upper limit."""
+        """Number of entries replayed in the time of writing a snapshot, at most MOST_REPLAYED."""
         size = 16 * self.journal.n_features * self.journal.n_names
         return min(MOST_REPLAYED, size // BYTES_PER_ENTRY)
 
     def _nearest_before(self, last: int) -> Model:
-        """A model at or before a position from which the fold leads to the same bits."""
+        """A model at or before a position, from which a replay leads to the same bits."""
         live = self.model
         usable = (
             live is not None
@@ -256,7 +256,7 @@ class ModelFollower:
 
 
 def _require_teachable(data: bytes, meant: Any) -> None:
-    """Create a classifier from its serialised form and train it on two examples."""
+    """Require that a serialised classifier can be loaded and trained on two examples."""
     try:
         made = clone(loads(data, "the classifier"))
         made.partial_fit(np.eye(2, 4), np.array([1, 2]))

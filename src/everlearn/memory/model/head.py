@@ -1,9 +1,9 @@
 """The serving head: a model reduced to the arrays that answering needs.
 
-A linear classifier is evaluated through one float32 matrix that holds its weights and the class
-directions, so a question costs one pass over K d numbers each. Row-wise dot products stay on one
-thread; a matrix product would start the threads of BLAS for a fraction of a millisecond and, on a
-busy machine, wait for them.
+A linear classifier is evaluated with one float32 matrix of its weights and the class directions, so
+a question reads K d numbers of each once. Row-wise dot products stay on one thread. A matrix
+product would start the threads of BLAS for a fraction of a millisecond of work and, on a busy
+machine, wait for them.
 """
 
 import copy
@@ -19,12 +19,13 @@ from everlearn.memory.model.blend import Blend
 from everlearn.memory.model.conformal import ROUNDING, Acceptance, tie_of
 from everlearn.regions.boxes import Box
 
+# Bounds of a valid head: of a score, and of a score divided by the temperature.
 LARGEST_SCORE = 1e30
 LARGEST_SHARE = 1e290
 
 Arrays = dict[str, NDArray[np.generic]]
 
-# Accepted examples that would be refused at this many times the refused share are "probably".
+# An accepted example is ``probably`` known if it is refused at this many times the refused share.
 PROBABLY = 2.0
 
 
@@ -40,7 +41,7 @@ def mapped_features(power: float, vectors: AnyArray) -> AnyArray:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Probabilities and familiarity of one example."""
+    """Probabilities and familiarity of one example; ``nearest`` is the name it resembles most."""
 
     shares: Array
     familiarity: float
@@ -77,7 +78,7 @@ class Judgement:
         self._familiar_names = familiar_names
 
     def with_names(self, familiar_names: NDArray[np.int64], blend: Blend) -> "Judgement":
-        """A copy for other names; the leave-one-out scores are kept."""
+        """A copy with other names and blend, and the same leave-one-out scores."""
         other = copy.copy(self)
         other._familiar_names = familiar_names
         other.blend = blend
@@ -95,7 +96,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Likeness:
-    """The most similar name, the likeness to it, and the mean over names."""
+    """Index of the most similar name, the likeness to it, and the mean over names."""
 
     nearest: int
     highest: float
@@ -196,7 +197,7 @@ def head_of(arrays: Arrays) -> ServingHead:
 
 
 def best_shares(shares: Array, top: int | None) -> NDArray[np.intp]:
-    """Indices of the largest shares, best first; ties in order."""
+    """Indices of the largest shares, largest first; of equal ones, the lower index first."""
     places = np.arange(len(shares))
     if top is not None and 4 * top < len(shares):  # sorting all would take longer than scoring
         places = np.flatnonzero(shares >= np.partition(shares, -top)[-top])

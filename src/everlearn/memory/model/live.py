@@ -1,16 +1,16 @@
 """Scores of many names, updated incrementally with every teaching.
 
-With few names a question uses one matrix of weights (head.py), rebuilt after a change in O(K d²).
-With many names that would stall every teaching, and no weights are needed: ridge regression and
-nearest class mean score class k by a product with its mean,
+With few names, a question uses one matrix of weights (head.py), which takes O(K d²) to rebuild
+after a change. With many names this would stall every teaching, and it is not necessary: ridge
+regression and nearest class mean score class k by a product with its mean,
 
     score_k = a_k (μ_k·z + c) + b_k
 
 where z, a, b and c follow from the statistics in O(d² + K). This file keeps float32 copies of the
 class means and of the means used for likeness; after a teaching only the changed rows are copied
-again. Only the highest likeness is needed: screening with one byte per number
-(:mod:`everlearn.statistics.screening`) leaves a handful of candidates, with bounds that include
-float32 rounding, so the result equals that over all names.
+again. Of the likenesses only the highest is needed. Screening with one byte per number
+(:mod:`everlearn.statistics.screening`) selects a few candidates, with bounds that include float32
+rounding, so the result equals that over all names.
 """
 
 from typing import Any
@@ -41,11 +41,11 @@ class MeansCopy:
 
     def __init__(self, moments: ClassMeans) -> None:
         self._moments = moments
-        # With room for new names, so that the first of them does not copy the others.
+        # With spare rows, so that a new name does not copy the others.
         capacity = moments.n_slots * 5 // 4
         self._rows: NDArray[np.float32] = np.zeros((capacity, moments.n_features), np.float32)
         self._squares: Array = np.zeros(capacity)
-        for start in range(0, moments.n_slots, BLOCK_ROWS):  # reads the means from memory once
+        for start in range(0, moments.n_slots, BLOCK_ROWS):  # so that each mean is read once
             part = slice(start, min(start + BLOCK_ROWS, moments.n_slots))
             means = moments.means[part]
             self._rows[part] = means
@@ -53,6 +53,7 @@ class MeansCopy:
         self._mark = moments.changes.mark()
 
     def is_of(self, moments: ClassMeans) -> bool:
+        """Whether this copy can follow these moments."""
         return self._moments is moments and moments.changes.since(self._mark) is not None
 
     @property
@@ -98,6 +99,7 @@ class LiveProducts:
         self._was_taught = False
 
     def is_of(self, model: Model) -> bool:
+        """Whether these products can follow this model."""
         learner = power_and_learner(model.classifier)[1]
         same = learner is self._learner and model.means is self._means
         return (
@@ -115,9 +117,9 @@ class LiveProducts:
             self._lengths = self._direction_lengths()
 
     def products(self, unit_vector: Array, needs_average: bool) -> tuple[Array, Likeness]:
-        """Scores by class, in the order of ``classes_``, and likeness to the names.
+        """Scores of the classes, in the order of ``classes_``, and likeness to the names.
 
-        Without ``needs_average`` the mean over names may be missing.
+        Without ``needs_average`` the mean over names may be 0.
         """
         if self._was_taught:
             self._make_room()
@@ -148,10 +150,10 @@ class LiveProducts:
         return found
 
     def _make_room(self) -> None:
-        """Prepare for new names, a slice with every teaching and every question after the first.
+        """Copy a slice of the class means to arrays with spare rows, if they have none.
 
-        Class means that were mapped from a snapshot leave no room, and copying all of them for a
-        new name would stall it.
+        Class means that were mapped from a snapshot have no spare rows; copying all of them for one
+        new name would stall it. Called with every teaching, and every question after the first.
         """
         self._learner.moments_.make_room()
         self._means.moments_.make_room()

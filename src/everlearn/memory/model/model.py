@@ -4,10 +4,10 @@ Two learners follow the log together, both trained on vectors of length one with
 the classifier, and the class means used for familiarity. The model stores the hash chain of the log
 at its position, so that it detects when the log before it was rewritten.
 
-At any time a model equals a replay from the beginning in every bit. Learners whose bits do not
-depend on how examples are split into batches (``exact_in_order``) are simply taught the new
-entries; negative entries are applied one by one, and at the end of every window no row is left
-waiting, as after loading a file.
+At any time a model equals a replay of the log from its beginning in every bit. Learners whose bits
+do not depend on how examples are split into batches (``exact_in_order``) are simply taught the new
+entries. Entries that forget are applied one by one. At the end of every window all buffered rows
+are applied, so that the model equals one that was loaded from a snapshot.
 
 With other learners, the split into batches affects the last bits of a sum. It is therefore
 determined by the position alone: complete windows first, then complete parts of the open window,
@@ -15,11 +15,9 @@ then single entries.
 
     position 600 = 2 windows of 256 + 5 parts of 16 + 8 entries
 
-(A learner for which a batch is more than its rows, such as one that whitens by the first batch, is
-given the whole open window again each time.)
-
-Such a model that is asked after every entry keeps the states at the ends of the last complete
-window and the last complete part, and continues from the nearest one.
+The model keeps the states at the ends of the last complete window and of the last complete part,
+and continues from the nearest one. A learner for which a batch is more than its rows, such as one
+that whitens by the first batch, is given the whole open window again each time.
 """
 
 import contextlib
@@ -69,7 +67,7 @@ class Learned:
         self.position = through
 
     def fold_in_order(self, journal: Journal, through: int) -> None:
-        """The same for learners whose bits do not depend on batches, at most a window at a time."""
+        """As :meth:`fold`, for learners whose bits do not depend on how examples are batched."""
         learners = self.classifier, self.means
         while self.position < through:
             stop = min(through, self.position // WINDOW * WINDOW + WINDOW)
@@ -90,7 +88,7 @@ class Learned:
 def is_exact_in_order(classifier: Any, journal: Journal) -> bool:
     """Whether a classifier's bits do not depend on how examples are split into batches.
 
-    Compiled loops add in a fixed order; BLAS does not.
+    This holds for compiled loops, which add in a fixed order, and not for BLAS.
     """
     return COMPILED and bool(classifier.exact_in_order) and journal.n_features <= MANY_FEATURES
 
@@ -110,10 +108,11 @@ class Model:
     classifier : an everlearn learner
     means : NearestClassMean, optional
     position : int, default=0
-        The position of the two, always at the end of a window.
+        The position of both, which is the end of a window.
     chain : bytes
-        Identifies the log up to there.
+        The hash chain of the log at that position.
     calibration : dict, optional
+        Of calibrated.py; empty before the first question.
     """
 
     def __init__(
@@ -125,12 +124,12 @@ class Model:
         calibration: dict[str, Any] | None = None,
     ) -> None:
         learned = Learned(classifier, means or NearestClassMean(), position)
-        # One for each of STEPS; the same object where a finer step has nothing to add.
+        # One for each of STEPS; the same object if a finer step has nothing to add.
         self._states = [learned] * len(STEPS)
         self.chain = chain
         self.calibration: dict[str, Any] = calibration or {}
-        # Nothing was forgotten between the calibration and this position.
-        self.looked_through = 0
+        # Between the calibration and this position of the log nothing was forgotten.
+        self.nothing_forgotten_until = 0
         self._kept_calibration = self.calibration
 
     @property
@@ -152,7 +151,7 @@ class Model:
             self.chain = journal.chain_at(through) or b""
             return
         forgets = Promise.FORGET in self.classifier.promises
-        if not forgets and self.position and journal.taken_back_after(self.position):
+        if not forgets and self.position and journal.has_negative_entry_after(self.position):
             self._states = [Learned(clone(self.classifier))] * len(STEPS)
         self._advance(journal, 0, through // WINDOW * WINDOW)
         if Promise.BATCH_IS_LOOP in self.classifier.promises:
@@ -176,7 +175,7 @@ class Model:
 
     @property
     def has_new_calibration(self) -> bool:
-        """Whether it was calibrated since it was loaded."""
+        """Whether it was calibrated since it was loaded or written."""
         return bool(self.calibration) and self.calibration is not self._kept_calibration
 
     def take_calibration(self, calibration: dict[str, Any]) -> None:
@@ -191,13 +190,13 @@ class Model:
         of the journal.
         """
         live, self.calibration = self.calibration, self._kept_calibration
-        looked_through, self.looked_through = self.looked_through, 0
+        nothing_forgotten_until, self.nothing_forgotten_until = self.nothing_forgotten_until, 0
         try:
             yield
         finally:
             self._kept_calibration = self.calibration
             self.calibration = live or self.calibration
-            self.looked_through = looked_through
+            self.nothing_forgotten_until = nothing_forgotten_until
 
     def is_of(self, journal: Journal) -> bool:
         """Whether the log is still the one that was followed."""
@@ -205,9 +204,10 @@ class Model:
 
     @property
     def taught(self) -> bool:
+        """Whether it has learned anything."""
         return self.means.__sklearn_is_fitted__()
 
     def digest(self) -> str:
-        """A digest of the whole state: models with the same digest are equal in every bit."""
+        """A digest of the state of both learners: equal if they are equal in every bit."""
         both = f"{digest_of(self.classifier)} {digest_of(self.means)}"
         return hashlib.sha256(both.encode()).hexdigest()

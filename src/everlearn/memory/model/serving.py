@@ -3,9 +3,9 @@
     prepared-KEY     the head of the model at the end of the log: a cache      (head.py)
 
 It is written when a Memory that was taught is closed. Read-only callers load these arrays and
-import none of the packages a learner needs: most of the cost of one question on the command line is
-start-up. The key is a digest of the classifier and of the whole log, so a head is only used for the
-log it was made from; it is removed with the snapshots when something is erased. Without a head, the
+import none of the packages a learner needs, because most of the cost of one question on the command
+line is start-up. The key is a digest of the classifier and of the whole log, so a head is used only
+for the log it was made from. An erase removes it together with the snapshots. Without a head, the
 Memory itself answers.
 """
 
@@ -72,7 +72,7 @@ def read_head(caches: Caches, journal: Journal) -> ServingHead | None:
 
 
 class PreparedAnswers:
-    """Answers questions about images from a folder's current state; keeps nothing open.
+    """Answers from a head that was read; the storage is closed already.
 
     Parameters
     ----------
@@ -80,8 +80,9 @@ class PreparedAnswers:
         How messages refer to it.
     head : ServingHead
     names : dict of int to str
+        The word of each name.
     kind : dict
-        The required kind of vectors.
+        Length and embedder that vectors must have (writing.py).
     network : str, optional
         A model name, or the ONNX file of the embedder if it is not one of everlearn's.
     mode : str
@@ -121,11 +122,11 @@ class PreparedAnswers:
         intake = Intake(
             self._network, limits, known=lambda: self._kind["embedder"], mode=lambda: self._mode
         )
-        for _, taken in intake.many((example, "") for example in examples):
-            if isinstance(taken, Example):
-                yield self._answer(taken, top, accept or self._accept)
+        for _, found in intake.many((example, "") for example in examples):
+            if isinstance(found, Example):
+                yield self._answer(found, top, accept or self._accept)
             else:
-                yield taken.error
+                yield found.error
 
     def _answer(self, example: Example, top: int | None, accept: float) -> Answers:
         require_alike(self._kind, example, self._memory)
@@ -146,23 +147,23 @@ class PreparedAnswers:
 def prepared_answers(path: Any, network: str | None = None) -> PreparedAnswers | None:
     """Prepared answers of a Memory; ``None`` if the Memory itself has to be asked.
 
-    That is the case if no head was prepared, if the folder changes during the call or is damaged
-    (the Memory reports how), and if groups of unknowns are ignored, with which an unknown example
-    must be compared.
+    That is the case if there is no head, if the folder changes during the call or is damaged (the
+    Memory says how), and if a group of unknowns is ignored, because unknown examples must then be
+    compared with it.
     """
     storage = storage_at(path)
     try:
         if not storage.caches.names(PREFIX):
             return None
         with contextlib.closing(Journal(storage.open(write=False))) as journal:
-            with journal.db.one_view():
+            with journal.db.read_transaction():
                 require_intact(journal)
                 head = read_head(storage.caches, journal)
-                names, kind = journal.name_ids(), kind_of_vectors(journal)
+                names, kind = journal.names_by_id(), kind_of_vectors(journal)
                 mode = journal.fact("regions") or "whole"
                 accept = accept_of(journal)
-                quiet = journal.db.value("SELECT 1 FROM strangers WHERE ignored > 0 LIMIT 1")
-            if head is None or quiet is not None or journal.db.moved_on():
+                ignored = journal.db.value("SELECT 1 FROM strangers WHERE ignored > 0 LIMIT 1")
+            if head is None or ignored is not None or journal.db.changed_since_opening():
                 return None
     except EverlearnError:
         return None

@@ -14,9 +14,9 @@ is therefore estimated without bias, from pairs of different examples,
 and shrunk towards the average over classes with the weight of ``PRIOR_PAIRS`` pairs. A class of one
 example takes that average.
 
-The leave-one-out score of a taught example is its likeness to its own class without itself (in
-Σ u_i, in n_k and in |μ_k|; the average over classes stays) or to another class, whichever is
-higher. familiar.py turns likeness into familiarity.
+The leave-one-out score of a taught example is the highest of its likenesses to the other classes
+and to its own class without it: it is removed from Σ u_i, n_k and |μ_k|, but not from the average
+over classes. familiar.py turns likeness into familiarity.
 """
 
 from functools import cached_property
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from everlearn.arrays import Array
 
 PRIOR_PAIRS = 10.0
-# Shorter directions are noise: the examples of the class have nothing in common.
+# Lower bound of |μ_k|²: below it the examples of a class have nothing in common.
 SHORTEST = 1e-6
 
 
@@ -52,7 +52,7 @@ class Familiarity:
 
     @cached_property
     def directions(self) -> Array:
-        """μ_k at length one, one row per class; computed on each access."""
+        """μ_k at length one, one row per class."""
         directions: Array = self.means / self.lengths[:, None]
         return directions
 
@@ -63,14 +63,14 @@ class Familiarity:
         return likeness
 
     def near_own_loo(self, near: Array, sample: Array, classes: NDArray[np.intp]) -> Array:
-        """Likeness of taught examples to their own class had they not been taught.
+        """Likeness of taught examples to their own class without them (leave-one-out).
 
-        −∞ for the only one of a class.
+        −∞ for the only example of a class.
 
         Parameters
         ----------
         near : ndarray
-            What :meth:`near` gives for them; it is left as it is.
+            Result of :meth:`near` for the sample; not modified.
         sample : ndarray
             Some of the taught examples at length one.
         classes : ndarray
@@ -94,14 +94,14 @@ def direction_lengths(counts: Array, squares: Array) -> Array:
 
 
 def _overall(counts: Array, within: Array) -> float:
-    """|μ_k|² on average over classes; ``within`` are sums over pairs."""
+    """The average of |μ_k|² over classes; ``within`` are the sums over pairs of each class."""
     pairs = counts * (counts - 1.0)
     several = pairs > 0
     return float(within[several].sum() / pairs.sum()) if several.any() else 1.0
 
 
 def _lengths(counts: Array, within: Array, overall: float) -> Array:
-    """|μ_k| of classes with these numbers of examples."""
+    """|μ_k| of classes, from their number of examples and sums over pairs, shrunk."""
     pairs = counts * (counts - 1.0)
     # Every pair of examples was counted twice, once in each order.
     shrunk = within * (pairs > 0) / 2.0 + PRIOR_PAIRS * overall

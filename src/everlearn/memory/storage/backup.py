@@ -1,10 +1,11 @@
 """Backs up a Memory during use, and restores it.
 
-A backup is a folder that holds the journal as it was at one position, verified before it gets its
-name, and the networks beside it, because a Memory whose network was trained further cannot embed
-without it. It is an ordinary Memory and can be opened and asked. Restoring replaces the contents of
-a folder or database in one transaction or, if a folder's journal is damaged, by a new file.
-Snapshots are keyed by the content of the log and not by its length, so those of the replaced
+A backup is a folder with the journal, as it was at one position, and the networks, without which a
+Memory whose network was trained further could not embed images. It is verified before it gets its
+name. It is an ordinary Memory and can be opened and asked.
+
+Restoring replaces the contents of a folder or database in one transaction or, if a folder's journal
+is damaged, by a new file. Snapshots are keyed by the content of the log, so those of the replaced
 history are never used.
 """
 
@@ -18,16 +19,13 @@ from everlearn.errors import AlreadyThere, CannotWrite, DamagedJournal
 from everlearn.memory.insight.verify import require_vectors
 from everlearn.memory.model.serving import remove_prepared
 from everlearn.memory.storage.integrity import require_intact
-from everlearn.memory.storage.interface import Database, Storage
+from everlearn.memory.storage.interface import NETWORK_PREFIX, Database, Storage
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.storage.snapshot import remove_snapshots
 from everlearn.memory.storage.sqlite.database import FILE
 from everlearn.memory.storage.sqlite.folder import FolderStorage
 from everlearn.persistence import flush_folder
-
-# Networks that a consolidation left beside the journal.
-NETWORKS = "network-"
 
 
 def write_backup(storage: Storage, db: Database, destination: Path) -> None:
@@ -44,12 +42,12 @@ def write_backup(storage: Storage, db: Database, destination: Path) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         # A consolidation writes a network before the journal names it and removes the old one
-        # afterwards: listing before and after the copy is sure to see the one that is named.
-        kept = FolderStorage(unfinished)
-        _copy_networks(storage, kept)
+        # afterwards, so the one that the copy names is there before the copy or after it.
+        target = FolderStorage(unfinished)
+        _copy_networks(storage, target)
         db.copy_to(unfinished / FILE)
-        _copy_networks(storage, kept)
-        with contextlib.closing(FolderStorage(unfinished).open(write=False)) as copy:
+        _copy_networks(storage, target)
+        with contextlib.closing(target.open(write=False)) as copy:
             _require_whole(Journal(copy))
         _flush(unfinished / FILE)
         os.replace(unfinished, destination)
@@ -79,7 +77,7 @@ def restore(source: str | os.PathLike[str], path: Any, *, name: str | None = Non
     """
     storage, origin = storage_at(path, name), storage_at(source)
     with contextlib.closing(origin.open(write=False)) as backup:
-        with backup.one_view():
+        with backup.read_transaction():
             journal = Journal(backup)
             _require_whole(journal)
             count = sum(record.count for record in journal.names().values())
@@ -89,7 +87,7 @@ def restore(source: str | os.PathLike[str], path: Any, *, name: str | None = Non
             try:
                 with contextlib.closing(storage.open(write=True)) as target:
                     target.take_over(backup)
-                    # Everything is on disk; the next opening tries this again.
+                    # Everything is on disk already; the next opening tidies up.
                     with contextlib.suppress(CannotWrite):
                         target.tidy()
             except DamagedJournal:
@@ -103,21 +101,23 @@ def restore(source: str | os.PathLike[str], path: Any, *, name: str | None = Non
 
 
 def _copy_networks(source: Storage, destination: Storage) -> None:
-    """Copy networks that are missing; each is named after its contents."""
-    there = destination.caches.names(NETWORKS)
-    for name in source.caches.names(NETWORKS):
-        if name not in there:
+    """Copy networks that are missing; equal names mean equal contents."""
+    present = destination.caches.names(NETWORK_PREFIX)
+    for name in source.caches.names(NETWORK_PREFIX):
+        if name not in present:
             with contextlib.suppress(FileNotFoundError):
                 destination.caches.write(name, source.caches.read(name))
 
 
 def _require_whole(journal: Journal) -> None:
+    """Require every row and every vector to be intact."""
     journal.db.require_structure()
     require_intact(journal)
     require_vectors(journal)
 
 
 def _flush(path: Path) -> None:
+    """Write a file and its folder entry to disk."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
     flush_folder(path.parent)

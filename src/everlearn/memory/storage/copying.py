@@ -9,7 +9,10 @@ ROWS_AT_A_TIME = 1000
 
 
 def copy_rows(source: Database, target: Database) -> None:
-    """Replace the rows of ``target`` by those of ``source``; call inside a transaction of it."""
+    """Replace all rows of ``target`` by those of ``source``.
+
+    Call inside a read transaction of ``source`` and a transaction of ``target``.
+    """
     for table in TABLES:
         target.run(f"DELETE FROM {table}")
         if not source.has_table(table):

@@ -1,19 +1,19 @@
 """Erases teachings from the history itself, so that no byte of them remains.
 
-The log is rewritten: what still counts, in the order it was taught, with names and positions
-numbered from one. The model then equals, bit for bit, that of a new Memory taught the rest in the
-same order. Everything that no longer counted (forgotten, undone, an old word for a name) is removed
-as well: only an undo could bring it back, and undo does not go beyond an erase.
+The log is rewritten to hold only what still counts, in the order it was taught, with names and
+positions numbered from one. The model then equals, bit for bit, that of a new Memory taught the
+rest in the same order. Everything that no longer counted (forgotten, undone, the old name after a
+rename) is removed as well: only an undo could bring it back, and an erase ends what can be undone.
 
-Kept unknown images are removed with it if they are the same picture, come from the same place, or
+Stored unknown images are removed if they are the same picture, come from the same place, or
 resemble an erased name more than any other.
 
-All this is one transaction. Then the traces: caches and files kept by an ingest are removed, every
-page of the file is rewritten, and the write-ahead log, which still holds the old pages, is emptied.
-A fact in the journal records that this is pending until it is done; the next process that opens the
-folder to teach continues, so neither a kill nor a reader that holds old pages leaves anything
-behind for good. Networks that were trained on erased pictures cannot be cleaned: the receipt
-(receipts.py) names them.
+All this is one transaction. Next, the traces are removed: caches and files stored by an ingest are
+deleted, every page of the database is rewritten, and the write-ahead log, which still holds the old
+pages, is emptied. Until that is done, a fact in the journal says that it is pending, and the next
+process that opens the Memory to teach continues after a kill or after a reader has released old
+pages. Networks that were trained on erased pictures cannot be cleaned: the receipt (receipts.py)
+names them.
 """
 
 import time
@@ -29,17 +29,18 @@ from everlearn.memory.model.serving import remove_prepared
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import drop_boxes
-from everlearn.memory.storage.rows import BEGINNING, linked, row_checksum
+from everlearn.memory.storage.rows import BEGINNING, next_chain, row_checksum
 from everlearn.memory.storage.snapshot import remove_snapshots
 from everlearn.memory.storage.sqlite.folder import UNFINISHED as UNFINISHED_FILES
-from everlearn.memory.storage.tombstones import bury, counting
+from everlearn.memory.storage.tombstones import leave_tombstones
 
-# States of a pending erase; the ones after the first belong to the database engine.
+# The fact that holds the state of a pending erase.
 UNFINISHED = "erase_unfinished"
+# The first state; later ones depend on the database engine.
 PAGES = "pages"
 
-# Prefixes of caches that may hold erased content, beside unfinished files.
-CACHES = ("snapshot-", "prepared-", "reembed-", BEFORE)
+# Prefixes of caches that may hold erased content; unfinished files may as well.
+CACHE_PREFIXES = ("snapshot-", "prepared-", "reembed-", BEFORE)
 
 
 def erase(
@@ -59,10 +60,13 @@ def erase(
     kept = [row for row in kept if row[0] not in gone]
     staying = {row[0] for row in kept}
     dropped = [row for row in journal.db.rows("SELECT id FROM teachings") if row[0] not in staying]
-    _remember_numbers(journal)
+    _record_highest_id(journal)
     for table in ("vectors", "thumbnails", "images"):
         journal.db.run_many(f"DELETE FROM {table} WHERE teaching = ?", dropped)
-    _leave_tombstones(journal, [row[0] for row in dropped])
+    # So that a merge does not bring them back; a pair may count by another teaching as well.
+    pairs = {(journal.origin(row[0])[1], journal.name_of(row[0])) for row in dropped}
+    counting = {(bytes(row[4]), row[1]) for row in kept}
+    leave_tombstones(journal, sorted(pairs - counting), time.time())
     dropped_unknowns = drop_erased(journal, gone, resembling)
     for table in ("teachings", "names", "log"):
         journal.db.run(f"DELETE FROM {table}")
@@ -70,14 +74,14 @@ def erase(
     journal.db.drop_records()
     operation = int(journal.db.value("SELECT MAX(id) FROM operations") or 0) + 1
     record_erase(journal, operation, len(gone))
-    _rewrite(journal, operation, kept)
+    _write_history(journal, operation, kept)
     drop_boxes(journal, dropped)
     journal.set_fact(UNFINISHED, PAGES)
     return len(dropped) - len(gone), dropped_unknowns
 
 
 def finish(caches: Caches, journal: Journal, *, wait: bool = True) -> bool:
-    """Remove the files and pages an erase left behind; returns whether it is complete.
+    """Remove the files and pages that an erase left behind; returns whether none is left.
 
     Parameters
     ----------
@@ -103,18 +107,6 @@ def finish(caches: Caches, journal: Journal, *, wait: bool = True) -> bool:
     return True
 
 
-def _leave_tombstones(journal: Journal, dropped: Collection[int]) -> None:
-    """Leave tombstones, so that a merge does not bring back what was erased."""
-    stays = counting(journal)
-    gone = set(dropped)
-    for teaching in journal.find():
-        if teaching in gone:
-            pair = journal.origin(teaching)[1], journal.name_of(teaching)
-            stays.pop(pair, None)
-    pairs = {(journal.origin(one)[1], journal.name_of(one)) for one in gone}
-    bury(journal, sorted(pairs - stays.keys()), time.time())
-
-
 def _caches_removed(caches: Caches) -> bool:
     """Remove every cache; returns whether none is left."""
     caches.tidy()
@@ -122,32 +114,34 @@ def _caches_removed(caches: Caches) -> bool:
     remove_prepared(caches)
     remove_before(caches)
     caches.remove_collected()
-    prefixes = (*CACHES, *UNFINISHED_FILES)
+    prefixes = (*CACHE_PREFIXES, *UNFINISHED_FILES)
     return caches.remove_derived() and not any(caches.names(prefix) for prefix in prefixes)
 
 
-def _remember_numbers(journal: Journal) -> None:
+def _record_highest_id(journal: Journal) -> None:
+    """Record the highest id ever used, so that none is used again."""
     highest = int(journal.db.value("SELECT MAX(id) FROM teachings") or 0)
     used = max(highest, int(journal.fact("teachings_used") or 0))
     journal.set_fact("teachings_used", str(used))
 
 
-def _rewrite(journal: Journal, operation: int, kept: list[Any]) -> None:
+def _write_history(journal: Journal, operation: int, kept: list[Any]) -> None:
+    """Write names, teachings and log of what still counts, numbered from one."""
     names: dict[str, int] = {}
     for row in kept:
         names.setdefault(row[1], len(names) + 1)
     journal.db.run_many(
         "INSERT INTO names VALUES (?, ?, ?)",
-        [(named, word, row_checksum("names", named, word)) for word, named in names.items()],
+        [(name_id, name, row_checksum("names", name_id, name)) for name, name_id in names.items()],
     )
     chain, teachings, log = BEGINNING, [], []
     for position, row in enumerate(kept, start=1):
-        teaching, word, when, source, digest, content, pictures = row
-        named = names[word]
-        entry = position, operation, teaching, named, 1
-        chain = linked(chain, *entry, content)
+        teaching, name, when, source, digest, content, pictures = row
+        name_id = names[name]
+        entry = position, operation, teaching, name_id, 1
+        chain = next_chain(chain, *entry, content)
         log.append((*entry, chain))
-        values = teaching, position, named, when, source, digest, content, pictures
+        values = teaching, position, name_id, when, source, digest, content, pictures
         teachings.append((*values, row_checksum("teachings", *values)))
     journal.db.run_many("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", log)
     journal.db.run_many("INSERT INTO teachings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", teachings)

@@ -1,24 +1,25 @@
 """Integrity checks of a journal before any of its content is used.
 
 A folder may be damaged or crafted by an attacker. Before a journal is used, its schema is compared
-word by word, SQLite checks the structure of the tables with small rows and their indexes, and every
-one of those rows is checked: types, sizes, ranges (rows.py), checksums. Vectors and pictures are
+word by word. The database engine checks the structure of the tables with small rows, and each of
+these rows is checked here: types, sizes, ranges (rows.py) and checksums. Vectors and pictures are
 large, so they are checked when they are read (journal.py).
 
-This takes about 10 µs per teaching. From ``MANY_ENTRIES`` log entries on, only what an answer needs
-is checked beforehand (schema and facts here, entries after the snapshot, names and vectors as they
-are read); a thread checks all rows in the background (:class:`IntegrityCheck`).
+This takes about 10 µs per teaching. Of a journal with ``MANY_ENTRIES`` log entries or more, only
+the schema and the facts are checked here; the journal checks names, vectors and the entries after a
+snapshot as it reads them, and a thread checks all rows (:class:`IntegrityCheck`).
 """
 
 import contextlib
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterable
 
 from everlearn.errors import DamagedJournal, EverlearnError
-from everlearn.memory.storage.interface import Database
+from everlearn.memory.storage.interface import Database, damaged_journal
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.rows import BEGINNING, MOST_FEATURES, VALID, linked, row_checksum
+from everlearn.memory.storage.rows import BEGINNING, MOST_FEATURES, VALID, next_chain, row_checksum
 from everlearn.memory.storage.schema import PICTURES, SMALL_TABLES
 
 # Longer logs are checked in the background.
@@ -26,7 +27,10 @@ MANY_ENTRIES = 20_000
 # Seconds before the background check starts, so that it does not slow the first answer down.
 DELAY_SECONDS = 3.0
 # Rows between two tests of the stop flag.
-ROWS = 1000
+ROWS_PER_TEST = 1000
+
+# A number as a fact; Python refuses to convert text of thousands of digits.
+NUMBER = re.compile(r"[0-9]{1,19}")
 
 logger = logging.getLogger("everlearn")
 
@@ -40,12 +44,12 @@ class IntegrityCheck:
 
     Parameters
     ----------
-    opened : callable
+    open_journal : callable
         Opens the journal read-only.
     """
 
-    def __init__(self, opened: Callable[[], Journal]) -> None:
-        self._opened = opened
+    def __init__(self, open_journal: Callable[[], Journal]) -> None:
+        self._open_journal = open_journal
         self._stopped = threading.Event()
         self._found: DamagedJournal | None = None
         self._thread = threading.Thread(target=self._check, name="everlearn-check", daemon=True)
@@ -69,9 +73,9 @@ class IntegrityCheck:
         if self._stopped.wait(DELAY_SECONDS):
             return
         try:
-            with contextlib.closing(self._opened()) as journal, journal.db.one_view():
+            with contextlib.closing(self._open_journal()) as journal, journal.db.read_transaction():
                 require_intact(journal, self._stopped.is_set)
-                if journal.db.moved_on():
+                if journal.db.changed_since_opening():
                     return  # the journal changed during the check: the next opening repeats it
         except DamagedJournal as error:
             self._found = error
@@ -83,7 +87,7 @@ class IntegrityCheck:
 
 def require_intact_beginning(journal: Journal) -> None:
     """Require a journal of this version with valid facts: the part that is read first."""
-    journal.db.require_ours()
+    journal.db.require_known_format()
     _require_rows(journal.db, "facts", "key, value", _never)
     _require_readable_facts(journal)
 
@@ -98,11 +102,11 @@ def require_intact(journal: Journal, stopped: Callable[[], bool] = _never) -> No
     ``stopped`` is polled during the check; :class:`CheckStopped` is raised once it returns true.
     """
     db = journal.db
-    db.require_ours()
+    db.require_known_format()
     boxed = db.has_table("boxes")
     for table in (*SMALL_TABLES, *(("boxes",) if boxed else ())):
         db.require_structure(table)
-        _go_on(stopped)
+        _raise_if_stopped(stopped)
     _require_rows(db, "facts", "key, value", stopped)
     _require_rows(db, "names", "id, name", stopped)
     _require_rows(db, "operations", "id, kind, time, turns, dropped, name, called", stopped)
@@ -116,57 +120,51 @@ def require_intact(journal: Journal, stopped: Callable[[], bool] = _never) -> No
     _require_readable_facts(journal)
 
 
-def damaged(db: Database, what: str) -> DamagedJournal:
-    return DamagedJournal(
-        f"{db.location} is damaged: {what}; restore it from a backup (everlearn restore)"
-    )
-
-
-def _go_on(stopped: Callable[[], bool]) -> None:
+def _raise_if_stopped(stopped: Callable[[], bool]) -> None:
     if stopped():
         raise CheckStopped
 
 
 def _require_rows(db: Database, table: str, columns: str, stopped: Callable[[], bool]) -> None:
-    for number, (*row, kept) in enumerate(db.each(f"SELECT {columns}, seal FROM {table}")):
-        if number % ROWS == 0:
-            _go_on(stopped)
-        if not (VALID[table](tuple(row)) and kept == row_checksum(table, *row)):
-            raise damaged(db, f"row {row[0]!r:.40} of {table} was altered")
+    for number, (*row, checksum) in enumerate(db.each(f"SELECT {columns}, seal FROM {table}")):
+        if number % ROWS_PER_TEST == 0:
+            _raise_if_stopped(stopped)
+        if not (VALID[table](tuple(row)) and checksum == row_checksum(table, *row)):
+            raise damaged_journal(db, f"row {row[0]!r:.40} of {table} was altered")
 
 
 def _require_boxes_of_teachings(db: Database) -> None:
-    """Require that teachings and boxes refer to each other."""
+    """Require a box for each teaching that has one, and a teaching for each box."""
     query = (
         "SELECT 1 FROM teachings LEFT JOIN boxes ON teaching = id "
         "WHERE (pictures & ? != 0) != (teaching IS NOT NULL) "
         "UNION SELECT 1 FROM boxes WHERE teaching NOT IN (SELECT id FROM teachings) LIMIT 1"
     )
     if db.row(query, PICTURES["boxes"]) is not None:
-        raise damaged(db, "a teaching has lost its box, or a box its teaching")
+        raise damaged_journal(db, "a teaching has lost its box, or a box its teaching")
 
 
 def _require_chain(db: Database, stopped: Callable[[], bool]) -> None:
-    """Require every log entry to be unaltered, including those before a snapshot."""
+    """Require the hash chain of the log to hold, also before a snapshot."""
     chain = BEGINNING
-    for kept, *entry in db.each(
+    for stored, *entry in db.each(
         "SELECT chain, log.position, operation, teaching, log.name, sign, content FROM log "
         "JOIN teachings ON teachings.id = teaching ORDER BY log.position"
     ):
-        if entry[0] % ROWS == 0:
-            _go_on(stopped)
-        chain = linked(chain, *entry)
-        if chain != kept:
-            raise damaged(db, f"entry {entry[0]} of the log was altered")
+        if entry[0] % ROWS_PER_TEST == 0:
+            _raise_if_stopped(stopped)
+        chain = next_chain(chain, *entry)
+        if chain != stored:
+            raise damaged_journal(db, f"entry {entry[0]} of the log was altered")
 
 
 def _require_consistent_log(db: Database) -> None:
     """Require positions without gaps and valid references."""
     count, first, last = db.row("SELECT COUNT(*), MIN(position), MAX(position) FROM log")
     if count and (first, last) != (1, count):
-        raise damaged(db, "the log has gaps")
-    questions = {
-        "an entry of the log is not one": (
+        raise damaged_journal(db, "the log has gaps")
+    contradictions = {
+        "an entry of the log has an invalid sign or chain": (
             "SELECT 1 FROM log WHERE length(chain) != 16 OR sign NOT IN (1, -1)"
         ),
         "a name, teaching or operation is missing": (
@@ -179,19 +177,19 @@ def _require_consistent_log(db: Database) -> None:
         "an operation is about a name that is missing": (
             "SELECT 1 FROM operations WHERE name IS NOT NULL AND name NOT IN (SELECT id FROM names)"
         ),
-        "a teaching counts by an entry that is not its own": (
+        "a teaching refers to a log entry that is not its own": (
             "SELECT 1 FROM teachings LEFT JOIN log ON log.position = teachings.position "
             "WHERE teachings.position IS NOT NULL AND (log.position IS NULL "
             "OR log.teaching != teachings.id OR log.name != teachings.name OR log.sign != 1)"
         ),
-        "the names that count contradict the log": (
+        "the number of teachings that count contradicts the log": (
             "SELECT 1 WHERE (SELECT COUNT(*) FROM teachings WHERE position IS NOT NULL) "
             "!= (SELECT COALESCE(SUM(sign), 0) FROM log)"
         ),
     }
-    for what, query in questions.items():
+    for what, query in contradictions.items():
         if db.row(f"{query} LIMIT 1") is not None:
-            raise damaged(db, what)
+            raise damaged_journal(db, what)
 
 
 def _require_readable_facts(journal: Journal) -> None:
@@ -202,5 +200,5 @@ def _require_readable_facts(journal: Journal) -> None:
     )
     for key, most in numbers:
         value = journal.fact(key)
-        if value is not None and not (value.isascii() and value.isdigit() and int(value) <= most):
-            raise damaged(journal.db, f"the fact {key} is not a valid number")
+        if value is not None and not (NUMBER.fullmatch(value) and int(value) <= most):
+            raise damaged_journal(journal.db, f"the fact {key} is not a valid number")

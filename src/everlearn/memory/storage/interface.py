@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from everlearn.errors import CannotRead
+from everlearn.errors import CannotRead, DamagedJournal
+
+# Names of the networks in the caches, which a consolidation writes, begin with this.
+NETWORK_PREFIX = "network-"
 
 
 class CannotReadNow(CannotRead):
@@ -22,7 +25,7 @@ class CannotReadNow(CannotRead):
 
 
 class TeachingInbox(Protocol):
-    """Takes teachings into a journal with many writers.
+    """Writes teachings into a journal that has many writers.
 
     Attributes
     ----------
@@ -37,10 +40,10 @@ class TeachingInbox(Protocol):
     wake: Callable[[], None] | None
 
     def teach(self, options: dict[str, Any], pairs: list[tuple[str, Any]]) -> Any:
-        """Write a request, resent until it is in the journal; returns its answer."""
+        """Write a request, repeated until it is in the journal; returns its answer."""
 
-    def persistently(self, look: Callable[[], Any]) -> Any:
-        """Read something that a change needs; retried while the database is unreachable."""
+    def with_retries(self, read: Callable[[], Any]) -> Any:
+        """Result of ``read``, which is repeated while the database is unreachable."""
 
     def once(self, key: str, content: bytes, work: Callable[[], Any]) -> Any:
         """Run ``work`` once per key, its changes in one transaction; returns its answer."""
@@ -143,17 +146,20 @@ class Database(Protocol):
     def transaction(self) -> AbstractContextManager[None]:
         """All changes inside happen, or none; they are durable when this returns.
 
-        Holds the write lock.
+        Holds the write lock. Ends a read transaction that is open.
         """
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Hold the write lock over several transactions."""
 
-    def one_view(self) -> AbstractContextManager[None]:
+    def read_transaction(self) -> AbstractContextManager[None]:
         """Context whose reads all see one state, even while another process writes."""
 
-    def moved_on(self) -> bool:
-        """Whether reads may have seen two states, because the reader could not take a lock."""
+    def changed_since_opening(self) -> bool:
+        """Whether the files changed since they were opened without a lock.
+
+        Reads may then have seen more than one state.
+        """
 
     def stamp(self) -> tuple[int, int]:
         """A value that changes with every commit; compare stamps of the same connection."""
@@ -164,47 +170,56 @@ class Database(Protocol):
     def drop_records(self) -> None:
         """Remove names and sources of teachings from stored requests and events."""
 
-    def require_ours(self) -> None:
+    def require_known_format(self) -> None:
         """Require a journal of this version; raises ``NotAMemory`` or ``NewerFormat``."""
 
     def has_table(self, table: str) -> bool:
-        """Whether there is a table; an old file that is only read has not all of them."""
+        """Whether a table exists: an older journal that is opened read-only lacks some."""
 
     def require_structure(self, table: str | None = None) -> None:
         """Have the engine check the structure of a table, or of all tables."""
 
     def tidy(self) -> None:
-        """Leave the files small and complete, before closing."""
+        """Complete what may be postponed, such as a checkpoint; called before closing."""
 
     def remove_traces(self, state: str, *, wait: bool) -> str | None:
-        """Continue to remove what deleted rows left behind, from the given state.
+        """Continue, from the given state, to remove what deleted rows left behind.
 
-        Returns the state reached, ``None`` when nothing is left to do. ``wait`` gives readers a
+        Returns the state reached, or ``None`` when nothing is left. With ``wait``, readers get a
         moment to release old pages.
         """
 
     def copy_to(self, path: Path) -> None:
-        """Write the journal, as of one position, to a file as in a folder."""
+        """Write the journal, as of one position, to an SQLite file."""
 
     def take_over(self, other: "Database") -> None:
         """Replace the content by that of another journal, in one transaction."""
 
     def waiting_for(self, state: str) -> list[str]:
-        """Reasons why :meth:`remove_traces` has to wait in a state, as sentences."""
+        """What :meth:`remove_traces` waits for in a state, as sentences."""
 
     def lag_seconds(self) -> float:
-        """Seconds since the known state of the journal was certainly current."""
+        """Upper bound on the age, in seconds, of the state that reads see."""
 
     def leftovers(self) -> list[str]:
-        """Remains of deleted rows in the storage engine, as sentences."""
+        """Places where the engine may still hold deleted rows, as sentences."""
+
+
+def damaged_journal(db: Database, what: str) -> DamagedJournal:
+    """The error to raise for a damaged journal; says what to do about it."""
+    return DamagedJournal(
+        f"{db.location} is damaged: {what}; restore it from a backup (everlearn restore)"
+    )
 
 
 class Collected(Protocol):
     """Vectors of one embedder by digest of their image, collected during a re-embedding."""
 
-    def known(self) -> dict[bytes, bytes]: ...
+    def known(self) -> dict[bytes, bytes]:
+        """All collected vectors that are intact."""
 
-    def add(self, digest: bytes, vector: bytes) -> None: ...
+    def add(self, digest: bytes, vector: bytes) -> None:
+        """Store the vector of an image; it is on disk when this returns."""
 
     def close(self) -> None: ...
 
@@ -230,18 +245,23 @@ class Caches(Protocol):
     def tidy(self) -> None:
         """Remove partial writes of killed processes."""
 
-    def making(self, *, now: bool) -> AbstractContextManager[bool]:
-        """Whether this process may write a snapshot; without ``now`` it can wait."""
+    def snapshot_lock(self, *, now: bool) -> AbstractContextManager[bool]:
+        """Whether this process may write a snapshot; never blocks.
 
-    def collected(self, key: str) -> Collected: ...
+        Without ``now`` the answer may be no because the last attempt was a moment ago.
+        """
 
-    def remove_collected(self) -> None: ...
+    def collected(self, key: str) -> Collected:
+        """Vectors collected under a key; created if there are none."""
+
+    def remove_collected(self) -> None:
+        """Remove all collected vectors."""
 
     def remove_derived(self) -> bool:
         """Remove other files derived from teachings; returns whether none is left."""
 
     def remaining(self) -> list[str]:
-        """What is derived from teachings and not removed by an erase."""
+        """Names of what is derived from teachings but not removed by an erase."""
 
     def older_than(self, when: float) -> list[str]:
         """Files derived from teachings before the given time, as sentences."""

@@ -15,7 +15,7 @@ def storage_at(path: Any, name: str | None = None) -> Storage:
 
     Parameters
     ----------
-    path : path-like
+    path : path-like or address
     name : str, optional
         Name of a Memory in a database; not allowed for a folder, which holds one Memory.
     """

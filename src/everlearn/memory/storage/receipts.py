@@ -1,10 +1,10 @@
-"""Receipts of erases: they let erased content be searched for, but not be read.
+"""Receipts of erases: with them, erased content can be searched for but not read.
 
 A receipt holds an HMAC-SHA256 of every vector, picture, path and name that was erased and is not
-shared with a remaining teaching. The key is created by the first erase and kept in the journal:
-without the Memory nobody can test guesses of a name against a receipt; with it anybody can check
-whether erased content has come back. A check proves that nothing with these digests is in the
-journal at that time; it does not prove that no copy exists outside of the Memory.
+shared with a remaining teaching. The key is created by the first erase and stored in the journal.
+With the Memory, anybody can check whether erased content has come back; without it, nobody can test
+guesses of a name against a receipt. A check shows that nothing with these digests is in the journal
+at that time; it does not show that no copy exists outside of the Memory.
 """
 
 import hashlib
@@ -19,18 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from everlearn.errors import CannotRead, InvalidInput
-from everlearn.memory.storage.interface import Caches
+from everlearn.memory.storage.interface import NETWORK_PREFIX, Caches
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import has_boxes, proposals_of, without_box
-from everlearn.memory.storage.rows import content_of
-from everlearn.memory.storage.sqlite.beside import stored_before
+from everlearn.memory.storage.rows import content_digest
+from everlearn.memory.storage.sqlite.derived_files import stored_before
 from everlearn.persistence import replace_file
 
 KEY = "receipt_key"
 CHECKPOINTS = "checkpoints"
 
 HOW_TO_CHECK = (
-    "everlearn verify --receipt FILE, run with the Memory, searches every row of the journal for "
+    "everlearn verify --receipt FILE, run on the Memory, searches every row of the journal for "
     "these keyed digests and checks that the file has no free pages, that no write-ahead log is "
     "left, and that no file made before the erase remains. Without the Memory the receipt reveals "
     "nothing about what was erased. If you still have an erased image, name or path, you can also "
@@ -115,13 +115,13 @@ def traces(journal: Journal, teachings: Collection[int]) -> set[Trace]:
     return found
 
 
-def gone(journal: Journal, found: Collection[Trace]) -> set[Trace]:
-    """The traces that no remaining teaching shares; call after the erase."""
-    return {trace for trace in found if not _stays(journal, *trace)}
+def not_shared(journal: Journal, found: Collection[Trace]) -> set[Trace]:
+    """The traces that remaining teachings do not share; call after the erase."""
+    return {trace for trace in found if not _is_stored(journal, *trace)}
 
 
-def keyed(journal: Journal, found: Collection[Trace]) -> list[str]:
-    """Digests for a receipt; call inside a transaction, because the first call creates the key."""
+def keyed_digests(journal: Journal, found: Collection[Trace]) -> list[str]:
+    """Digests for a receipt; call inside a transaction: the first call creates the key."""
     secret = journal.fact(KEY)
     if secret is None:
         secret = secrets.token_hex(32)
@@ -129,7 +129,7 @@ def keyed(journal: Journal, found: Collection[Trace]) -> list[str]:
     return sorted(_digest(secret, data) for _, data in found)
 
 
-def receipt(
+def make_receipt(
     journal: Journal,
     teachings: Collection[int],
     erased: list[str],
@@ -139,7 +139,7 @@ def receipt(
     state: str | None,
     remaining: Sequence[str],
 ) -> Receipt:
-    """The receipt of a completed erase; ``removed`` counts further teachings and unknown images."""
+    """The receipt of an erase; ``removed`` counts the further teachings and unknown images."""
     return Receipt(
         sorted(teachings),
         erased,
@@ -148,7 +148,7 @@ def receipt(
         *models,
         (journal.chain_at(journal.last_position) or b"").hex(),
         pending=state is not None,
-        key=_name_of(journal.fact(KEY) or ""),
+        key=_key_id(journal.fact(KEY) or ""),
         unknowns_removed=removed[1],
         remaining=list(remaining),
         wal_position=(state or "").partition(" ")[2].partition(" ")[0],
@@ -158,27 +158,27 @@ def receipt(
 def checkpoints(journal: Journal) -> list[str]:
     """Places outside of the Memory where an ingest stored vectors of taught pictures."""
     try:
-        known = json.loads(journal.fact(CHECKPOINTS) or "[]")
+        recorded = json.loads(journal.fact(CHECKPOINTS) or "[]")
     except (ValueError, RecursionError):
         return []
-    return [str(place) for place in known] if isinstance(known, list) else []
+    return [str(place) for place in recorded] if isinstance(recorded, list) else []
 
 
 def remember_checkpoint(journal: Journal, address: str) -> None:
     """Record such a place; call inside a transaction."""
-    known = checkpoints(journal)
-    if address not in known:
-        journal.set_fact(CHECKPOINTS, json.dumps([*known, address]))
+    recorded = checkpoints(journal)
+    if address not in recorded:
+        journal.set_fact(CHECKPOINTS, json.dumps([*recorded, address]))
 
 
 @dataclass(frozen=True)
-class Check:
-    """The check of a receipt.
+class ReceiptCheck:
+    """The result of checking a receipt.
 
     Attributes
     ----------
     problems : list of str
-        What was erased, or was made of it, and is still there.
+        Erased content, or something derived from it, that is still there; as sentences.
     digests : int
         Number of digests that were searched for.
     unsearched : tuple of str
@@ -190,22 +190,23 @@ class Check:
     unsearched: tuple[str, ...] = ()
 
 
-def found_again(journal: Journal, caches: Caches, path: Path, unfinished: bool) -> Check:
+def check_receipt(journal: Journal, caches: Caches, path: Path, unfinished: bool) -> ReceiptCheck:
     """Check a receipt: the journal, the files beside it, and the places that it names."""
     facts = read_receipt(path)
     erased, secret = set(facts["erased"]), journal.fact(KEY) or ""
-    if facts.get("key") and facts["key"] != _name_of(secret):
+    if facts.get("key") and facts["key"] != _key_id(secret):
         problem = f"{path} is the receipt of another Memory, or of one that was restored since"
-        return Check([problem], len(erased))
+        return ReceiptCheck([problem], len(erased))
 
     def matches(data: bytes) -> bool:
-        # Receipts of the first version have unkeyed digests, and those of images unchanged.
-        plain = hashlib.sha256(data).hexdigest() in erased or data.hex() in erased
-        return plain if not facts.get("key") else _digest(secret, data) in erased
+        if facts.get("key"):
+            return _digest(secret, data) in erased
+        # Receipts of the first version have no key: sha256 of the content, or an image's digest.
+        return hashlib.sha256(data).hexdigest() in erased or data.hex() in erased
 
     problems = [
         f"{what} that was erased is still there"
-        for what, data in _everything_kept(journal)
+        for what, data in _stored_content(journal)
         if matches(data)
     ]
     problems += journal.db.leftovers()
@@ -213,24 +214,24 @@ def found_again(journal: Journal, caches: Caches, path: Path, unfinished: bool) 
         problems.append("the erase is not finished; open the Memory for teaching to finish it")
     older = caches.older_than(facts["time"])
     left, unsearched = _still_remaining(caches, facts)
-    # A network is named after its contents; a copy or a backup has a new date.
+    # A copied network has a new date but the same name, which is derived from its contents.
     problems += older + [words for name, words in left if not any(name in one for one in older)]
-    return Check(problems, len(erased), tuple(unsearched))
+    return ReceiptCheck(problems, len(erased), tuple(unsearched))
 
 
 def _still_remaining(
     caches: Caches, facts: dict[str, Any]
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """What the receipt names and is still there, with a sentence; and remote places."""
+    """What the receipt names and is still there, with a sentence each; and remote places."""
     found: list[tuple[str, str]] = []
     unsearched = []
-    networks = caches.names("network-")
+    networks = caches.names(NETWORK_PREFIX)
     for name in facts.get("remaining", []):
         if name in networks:
             found.append((name, f"{name} is a network that was trained before the erase"))
         elif "://" in name:
             unsearched.append(name)
-        elif not name.startswith("network-"):
+        elif not name.startswith(NETWORK_PREFIX):
             found += [(words, words) for words in stored_before(Path(name), facts["time"])]
     return found, unsearched
 
@@ -254,8 +255,8 @@ def read_receipt(path: Path) -> dict[str, Any]:
     return dict(facts)
 
 
-def _everything_kept(journal: Journal) -> Iterator[tuple[str, bytes]]:
-    """Every stored name, source, picture and vector, each with a description."""
+def _stored_content(journal: Journal) -> Iterator[tuple[str, bytes]]:
+    """Descriptions and bytes of every stored name, source, digest and vector."""
     rows = {
         "a name": "SELECT name FROM names",
         "a source": "SELECT source FROM teachings",
@@ -276,22 +277,22 @@ def _everything_kept(journal: Journal) -> Iterator[tuple[str, bytes]]:
         yield "an unknown image's source", without_box(source)[0].encode()
 
 
-def _stays(journal: Journal, kind: str, data: bytes) -> bool:
+def _is_stored(journal: Journal, kind: str, data: bytes) -> bool:
     if kind == "name":
-        return journal.find_name(data.decode()) is not None
+        return journal.id_of_name(data.decode()) is not None
     if kind == "source":
-        return bool(journal.find_exactly(source=data.decode()))
+        return bool(journal.has_teaching_with(source=data.decode()))
     if kind == "image":
-        return bool(journal.find_exactly(digest=data))
+        return bool(journal.has_teaching_with(digest=data))
     if kind == "proposals":
         query = "SELECT 1 FROM proposals WHERE vectors = ? LIMIT 1"
         return journal.db.row(query, data) is not None
-    return bool(journal.find_exactly(content=content_of(data)))
+    return bool(journal.has_teaching_with(content=content_digest(data)))
 
 
 def _digest(secret: str, data: bytes) -> str:
     return hmac.digest(secret.encode(), data, "sha256").hex()
 
 
-def _name_of(secret: str) -> str:
+def _key_id(secret: str) -> str:
     return hashlib.sha256(f"receipt key {secret}".encode()).hexdigest()[:16]

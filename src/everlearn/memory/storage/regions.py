@@ -4,14 +4,14 @@ A teaching of a part of its picture has a row in ``boxes``. The row says whether
 box or the Memory found it: two teachings are of the same thing if their picture and *given* box are
 the same.
 
-``proposals`` holds, once for every picture that was taught with them, the boxes a proposer found
-and their vectors. Those that overlap no taught box of the picture are background
-(model/background.py). They stay with the picture as long as it has a teaching, counting or not, so
-that undo finds them again; an erase takes those of pictures that are gone.
+``proposals`` holds, once per picture, the boxes that a proposer found in it and their vectors.
+Those that overlap no taught box of the picture are background (model/background.py). They are kept
+as long as the picture has a teaching, counting or not, so that an undo can use them again; an erase
+removes those of pictures without teachings.
 
-Of a kept unknown image (``strangers``) the box stands behind its source, as a media fragment of the
-W3C: ``photo.jpg#xywh=percent:10,20,30,40``, left, top, width and height. The table is as old as the
-journal, and journals without boxes have it too.
+The box of a stored unknown image (table ``strangers``) is appended to its source as a media
+fragment of the W3C: ``photo.jpg#xywh=percent:10,20,30,40``, left, top, width and height. The table
+is older than boxes and has no columns for them.
 """
 
 import re
@@ -21,8 +21,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from everlearn.errors import DamagedJournal
-from everlearn.memory.storage.rows import PictureProposals, TaughtBox, content_of, row_checksum
+from everlearn.memory.storage.interface import damaged_journal
+from everlearn.memory.storage.rows import PictureProposals, TaughtBox, content_digest, row_checksum
 from everlearn.regions.boxes import Box, Boxes, rounded
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def has_boxes(journal: "Journal") -> bool:
-    """Whether the journal is of a version that has boxes; otherwise it has none."""
+    """Whether the journal's format has tables for boxes and proposals."""
     return journal.db.has_table("boxes")
 
 
@@ -40,7 +40,7 @@ def box_row(teaching: int, taught: TaughtBox) -> tuple[Any, ...]:
     return *row, row_checksum("boxes", *row)
 
 
-def keep_box(journal: "Journal", teaching: int, taught: TaughtBox) -> None:
+def write_box(journal: "Journal", teaching: int, taught: TaughtBox) -> None:
     """Write the box of a teaching; call inside a transaction."""
     journal.db.replace("boxes", *box_row(teaching, taught))
 
@@ -71,12 +71,12 @@ def drop_boxes(journal: "Journal", teachings: list[tuple[int]]) -> None:
     journal.db.run("DELETE FROM proposals WHERE digest NOT IN (SELECT digest FROM teachings)")
 
 
-def keep_proposals(journal: "Journal", digest: bytes, proposals: PictureProposals) -> None:
+def write_proposals(journal: "Journal", digest: bytes, proposals: PictureProposals) -> None:
     """Write the proposals of a picture; call inside a transaction."""
     boxes = proposals.boxes.astype("<f8", copy=False).tobytes()
     vectors = proposals.vectors.astype("<f4", copy=False).tobytes()
-    own = row_checksum("proposals", digest, content_of(boxes), content_of(vectors))
-    journal.db.replace("proposals", digest, boxes, vectors, own)
+    checksum = row_checksum("proposals", digest, content_digest(boxes), content_digest(vectors))
+    journal.db.replace("proposals", digest, boxes, vectors, checksum)
 
 
 def proposals_of(journal: "Journal", digest: bytes) -> PictureProposals | None:
@@ -86,18 +86,20 @@ def proposals_of(journal: "Journal", digest: bytes) -> PictureProposals | None:
     row = journal.db.row("SELECT boxes, vectors, seal FROM proposals WHERE digest = ?", digest)
     if row is None:
         return None
-    boxes, vectors, kept = row
+    boxes, vectors, checksum = row
     if not isinstance(boxes, bytes) or not isinstance(vectors, bytes):
-        raise _damaged(journal, "proposals are not stored as bytes")
-    if kept != row_checksum("proposals", digest, content_of(boxes), content_of(vectors)):
-        raise _damaged(journal, "the proposals of a picture were altered")
+        raise damaged_journal(journal.db, "proposals are not stored as bytes")
+    if checksum != row_checksum(
+        "proposals", digest, content_digest(boxes), content_digest(vectors)
+    ):
+        raise damaged_journal(journal.db, "the proposals of a picture were altered")
     count, width = len(boxes) // 32, 4 * journal.n_features
     if len(boxes) != 32 * count or len(vectors) != width * count:
-        raise _damaged(journal, "the proposals of a picture have the wrong length")
+        raise damaged_journal(journal.db, "the proposals of a picture have the wrong length")
     corners = np.frombuffer(boxes, dtype="<f8").reshape(count, 4).astype(np.float64)
     rows = np.frombuffer(vectors, dtype="<f4").reshape(count, journal.n_features)
     if not (np.isfinite(corners).all() and np.isfinite(rows).all()):
-        raise _damaged(journal, "the proposals of a picture hold NaN or infinity")
+        raise damaged_journal(journal.db, "the proposals of a picture hold NaN or infinity")
     return PictureProposals(corners, rows)
 
 
@@ -126,7 +128,7 @@ def counting_boxes(journal: "Journal", digest: bytes) -> Boxes:
 
 
 def with_box(source: str, box: Box | None) -> str:
-    """A source and a box as one text, from which :func:`without_box` gives both again."""
+    """A source and a box as one text, which :func:`without_box` splits again."""
     if box is None:
         return f"{source}#xywh=" if _FRAGMENT.search(source) else source
     sides = box.left, box.top, box.right - box.left, box.bottom - box.top
@@ -146,7 +148,7 @@ def without_box(written: str) -> tuple[str, Box | None]:
 
 
 def packed(region: TaughtBox | None, proposals: PictureProposals | None) -> bytes:
-    """Serialise both for :func:`unpacked`; empty if there is neither."""
+    """A box and proposals as bytes for :func:`unpacked`; empty if there is neither."""
     arrays = {}
     if region is not None:
         arrays["region"] = np.array([*region.box, region.found], dtype=np.float64)
@@ -178,7 +180,7 @@ def unpacked(data: bytes) -> tuple[TaughtBox | None, PictureProposals | None]:
         if vectors.dtype != np.float32 or vectors.ndim != 2 or not np.isfinite(vectors).all():
             raise ValueError("no vectors")
         if len(vectors) != len(proposals.boxes):
-            raise ValueError("not one vector a box")
+            raise ValueError("not one vector per box")
     return region, proposals
 
 
@@ -196,11 +198,5 @@ _SELECT = "SELECT teaching, x0, y0, x1, y1, found, seal FROM boxes"
 
 def _checked(journal: "Journal", row: tuple[Any, ...]) -> TaughtBox:
     if row[-1] != row_checksum("boxes", *row[:-1]):
-        raise _damaged(journal, "a box was altered")
+        raise damaged_journal(journal.db, "a box was altered")
     return TaughtBox(Box(*row[1:5]), bool(row[5]))
-
-
-def _damaged(journal: "Journal", what: str) -> DamagedJournal:
-    return DamagedJournal(
-        f"{journal.db.location} is damaged: {what}; restore it from a backup (everlearn restore)"
-    )

@@ -3,10 +3,10 @@
 A row is validated before it is written (journal.py) and when a folder is opened (integrity.py), by
 the same rules.
 
-Every row carries a *checksum*, a digest of its other columns, which reveals an altered row. Every
-entry of the log is also linked to the one before,
+Rows carry a *checksum* in their column ``seal``: a digest of the other columns, which reveals an
+altered row. Entries of the log form a hash chain instead,
 
-    chain_i = digest(chain_(i−1), entry_i, content of the teaching's vector),   chain_0 = zeros
+    chain_i = digest(chain_(i−1), entry_i, digest of the teaching's vector),   chain_0 = zeros
 
 so that the chain at a position identifies everything up to it: two journals with the same chain at
 the same position hold the same log, and a model folded from one is a model of the other. The
@@ -28,37 +28,42 @@ from everlearn.images.folders import require_name
 from everlearn.memory.storage.schema import PICTURES
 from everlearn.regions.boxes import Box, Boxes
 
-SIZE = 16
-BEGINNING = bytes(SIZE)
+DIGEST_BYTES = 16
+# The chain before the first entry.
+BEGINNING = bytes(DIGEST_BYTES)
+SHA256_BYTES = 32
 
 Value = int | float | str | bytes | None
-SHA256_BYTES = 32
 LONGEST_SOURCE = 32_768
 LONGEST_FACT = 1 << 24
 MOST_FEATURES = 1 << 24
 KINDS = {
     "teach", "forget", "rename", "merge", "correct", "name", "ignore", "drop", "reembed", "erase",
 }  # fmt: skip
-# Kinds of operations about unknown images, and how they write down the states of these.
+# Kinds of operations about unknown images.
 ABOUT_UNKNOWNS = frozenset({"name", "ignore", "drop"})
-# How an erase and a change of network write down how many teachings they were about; for the
-# latter, the names of those left out follow, one a line. Empty while the operation begins.
+# The column ``called`` of an operation about unknown images: their earlier states, by number.
+STATES = re.compile(r"([1-9][0-9]{0,17}:(-1|0|[1-9][0-9]{0,17})( |$))*")
+# Of an erase: the number of teachings. Of a change of network: also the names of teachings left
+# out, one per line. Both are empty while the operation begins.
 COUNT = re.compile(r"([0-9]{1,18})?")
 COUNT_AND_NAMES = re.compile(r"([0-9]{1,18}(\n[^\n]+)*)?")
-STATES = re.compile(r"([1-9][0-9]{0,17}:(-1|0|[1-9][0-9]{0,17})( |$))*")
-CALLED = dict.fromkeys(ABOUT_UNKNOWNS, STATES) | {"erase": COUNT, "reembed": COUNT_AND_NAMES}
+CALLED_PATTERNS = dict.fromkeys(ABOUT_UNKNOWNS, STATES) | {
+    "erase": COUNT,
+    "reembed": COUNT_AND_NAMES,
+}
 
 Row = tuple[Any, ...]
 Check = Callable[[Row], bool]
 
 Vectors = NDArray[np.float32]
 NameIds = NDArray[np.int64]
-Sameness = tuple[bytes, Box | None]
+ImageAndBox = tuple[bytes, Box | None]
 
 
 @dataclass(frozen=True)
 class TaughtBox:
-    """The box of a teaching, and whether the Memory found it because none was given."""
+    """The box of a teaching; ``found`` if the Memory chose it because none was given."""
 
     box: Box
     found: bool
@@ -73,7 +78,7 @@ class PictureProposals:
 
 
 def given_box(taught: TaughtBox | None) -> Box | None:
-    """The box given by the user, if any; it distinguishes two teachings of a picture."""
+    """The box given by the user, if any: it distinguishes two teachings of one picture."""
     return None if taught is None or taught.found else taught.box
 
 
@@ -82,7 +87,7 @@ class Example:
     """The content of one teaching; ``embedder`` is empty for a vector given by the caller.
 
     ``region`` is the part of the picture, ``None`` for the whole; ``proposals`` are other boxes
-    found in it. ``taught_at`` is the time of the first teaching, if not now.
+    found in it. ``taught_at`` is the time to record, ``None`` for now.
     """
 
     vector: Vectors
@@ -96,14 +101,14 @@ class Example:
     taught_at: float | None = None
 
     @property
-    def same_as(self) -> Sameness:
+    def same_as(self) -> ImageAndBox:
         """Equal for two examples of the same image and given box."""
         return self.digest, given_box(self.region)
 
 
 @dataclass(frozen=True)
 class NameRecord:
-    """Number of a name's teachings that count, and the time of the last one."""
+    """How many teachings of a name count, and the time of the last one."""
 
     count: int
     last_taught: float
@@ -131,17 +136,17 @@ class LogRun:
 
 
 def row_checksum(table: str, *values: Value) -> bytes:
-    """Digest of one row; the same in every version of Python."""
-    return blake2b(ascii((table, *values)).encode(), digest_size=SIZE).digest()
+    """Digest of a row's other columns; the same in every version of Python."""
+    return blake2b(ascii((table, *values)).encode(), digest_size=DIGEST_BYTES).digest()
 
 
-def content_of(data: bytes) -> bytes:
+def content_digest(data: bytes) -> bytes:
     """Digest of the bytes of a vector or picture."""
-    return blake2b(data, digest_size=SIZE).digest()
+    return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
-def linked(
-    before: bytes,
+def next_chain(
+    chain: bytes,
     position: int,
     operation: int,
     teaching: int,
@@ -151,11 +156,11 @@ def linked(
 ) -> bytes:
     """The chain at a log entry, from the chain before it."""
     entry = ascii((position, operation, teaching, name, sign)).encode()
-    return blake2b(before + content + entry, digest_size=SIZE).digest()
+    return blake2b(chain + content + entry, digest_size=DIGEST_BYTES).digest()
 
 
 def require_row(table: str, row: Row) -> None:
-    """Refuse a row, given without its checksum, that could not be read back."""
+    """Require a row, given without its checksum, to be valid; raises ``InvalidInput``."""
     if not VALID[table](row):
         raise InvalidInput(
             f"this cannot be stored in the table {table}: a value is too long, too large or of the "
@@ -165,10 +170,11 @@ def require_row(table: str, row: Row) -> None:
 
 def require_source(source: str) -> None:
     """Require a source no longer than the limit."""
-    if len(as_kept(source)) > LONGEST_SOURCE:
+    if len(as_stored(source)) > LONGEST_SOURCE:
         raise InvalidInput(
             f"a source is stored with at most {LONGEST_SOURCE} characters, this one has "
-            f"{len(as_kept(source))} ({as_kept(source)[:60]}…); give a shorter source="
+            f"{len(as_stored(source))} ({as_stored(source)[:60]}…); use a shorter path, or source= in "
+            "Python"
         )
 
 
@@ -178,29 +184,29 @@ def require_width(width: int) -> None:
         raise InvalidInput(f"a vector has at most {MOST_FEATURES} features, not {width}")
 
 
-def as_kept(source: str) -> str:
-    """A source as stored: bytes of file names that are not text are escaped."""
+def as_stored(source: str) -> str:
+    """A source as stored: zero bytes, and bytes that are not UTF-8, are escaped."""
     text = source.encode("utf-8", "backslashreplace").decode("utf-8")
     return text.replace("\0", "\\x00")
 
 
-def states_as_text(states: dict[int, int]) -> str:
-    """States of unknown images by their numbers, as an operation keeps them."""
+def format_states(states: dict[int, int]) -> str:
+    """States of unknown images by number, as an operation stores them."""
     return " ".join(f"{number}:{state}" for number, state in states.items())
 
 
-def states_in(text: str | None) -> dict[int, int]:
-    """What :func:`states_as_text` wrote; journals of before have none."""
-    pairs = (word.split(":") for word in (text or "").split())
+def parse_states(text: str | None) -> dict[int, int]:
+    """Inverse of :func:`format_states`; older journals have no states."""
+    pairs = (pair.split(":") for pair in (text or "").split())
     return {int(number): int(state) for number, state in pairs}
 
 
 def _valid_fact(row: Row) -> bool:
-    return _kinds(row, (str, str)) and len(row[1]) <= LONGEST_FACT and _is_text(*row)
+    return _have_types(row, (str, str)) and len(row[1]) <= LONGEST_FACT and _is_text(*row)
 
 
 def _valid_name(row: Row) -> bool:
-    if not _kinds(row, (int, str)) or row[0] < 1:
+    if not _have_types(row, (int, str)) or row[0] < 1:
         return False
     try:
         require_name(row[1])
@@ -212,7 +218,7 @@ def _valid_name(row: Row) -> bool:
 def _valid_operation(row: Row) -> bool:
     number, kind, when, turns, dropped, name, called = row
     return (
-        _kinds((number, kind, when, turns, dropped), (int, str, float, int, int))
+        _have_types((number, kind, when, turns, dropped), (int, str, float, int, int))
         and number >= 1
         and kind in KINDS
         and isfinite(when)
@@ -221,20 +227,24 @@ def _valid_operation(row: Row) -> bool:
         and (name is None or isinstance(name, int))
         and (called is None or isinstance(called, str))
         and (name is None or called is not None)
-        and (kind not in CALLED or CALLED[kind].fullmatch(called or "") is not None)
+        and (
+            kind not in CALLED_PATTERNS or CALLED_PATTERNS[kind].fullmatch(called or "") is not None
+        )
     )
 
 
 def _valid_teaching(row: Row) -> bool:
     number, position, name, when, source, digest, content, pictures = row
     return (
-        _kinds((number, name, when, source, digest, content), (int, int, float, str, bytes, bytes))
+        _have_types(
+            (number, name, when, source, digest, content), (int, int, float, str, bytes, bytes)
+        )
         and number >= 1
         and (position is None or isinstance(position, int))
         and isfinite(when)
         and len(source) <= LONGEST_SOURCE
         and len(digest) == SHA256_BYTES
-        and len(content) == SIZE
+        and len(content) == DIGEST_BYTES
         and isinstance(pictures, int)
         and 0 <= pictures <= sum(PICTURES.values())
         and _is_text(source)
@@ -244,7 +254,7 @@ def _valid_teaching(row: Row) -> bool:
 def _valid_box(row: Row) -> bool:
     teaching, x0, y0, x1, y1, found = row
     return (
-        _kinds(row, (int, float, float, float, float, int))
+        _have_types(row, (int, float, float, float, float, int))
         and teaching >= 1
         and 0.0 <= x0 < x1 <= 1.0
         and 0.0 <= y0 < y1 <= 1.0
@@ -252,18 +262,18 @@ def _valid_box(row: Row) -> bool:
     )
 
 
-def _is_text(*words: str) -> bool:
-    """Whether the words can be encoded as UTF-8, as SQLite requires."""
+def _is_text(*values: str) -> bool:
+    """Whether the values can be encoded as UTF-8, as SQLite requires."""
     try:
-        for word in words:
-            word.encode()
+        for value in values:
+            value.encode()
     except UnicodeEncodeError:
         return False
     return True
 
 
-def _kinds(values: Row, kinds: tuple[type, ...]) -> bool:
-    return tuple(map(type, values)) == kinds
+def _have_types(values: Row, types: tuple[type, ...]) -> bool:
+    return tuple(map(type, values)) == types
 
 
 VALID: dict[str, Check] = {

@@ -8,12 +8,12 @@ import sqlite3
 from functools import cache
 
 FORMAT_VERSION = 4
-# Older journals than this were never released. Those between are read as they are, without the
-# tables that came later, and upgraded to be written.
+# The first released version. Later ones are read as they are, without tables that were added
+# since, and upgraded when they are opened for writing.
 OLDEST_VERSION = 2
-# No row is longer, so a forged length cannot make a reader allocate more than this.
+# Limit of the length of a row, so that a forged length cannot make a reader allocate more.
 LONGEST_BYTES = 1 << 28
-# "ever" in ASCII: how the file says that it is one of ours.
+# "ever" in ASCII: identifies the file as a journal.
 APPLICATION_ID = 0x65766572
 
 FIRST_TABLES = """
@@ -76,7 +76,7 @@ CREATE INDEX by_operation ON log (operation);
 CREATE INDEX takings ON log (position) WHERE sign = -1;
 """
 
-# What came with each later format version.
+# The tables added by each later format version.
 ADDED = {
     3: """
 CREATE TABLE boxes (
@@ -116,13 +116,16 @@ TABLES = (
     "stranger_images",
 )  # fmt: skip
 
-EVERYTHING = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+SCHEMA_QUERY = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 
 
-def careful(db: sqlite3.Connection, *settings: str) -> sqlite3.Connection:
-    """A connection that trusts no file, with these settings; closed where they cannot be made."""
+def hardened(db: sqlite3.Connection, *settings: str) -> sqlite3.Connection:
+    """The connection, set up for files of unknown origin and with further settings.
+
+    It is closed if that fails.
+    """
     try:
-        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_BYTES)  # no rows of absurd length
+        db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_BYTES)
         for setting in ("trusted_schema = OFF", "cell_size_check = ON", *settings):
             db.execute(f"PRAGMA {setting}")
         db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
@@ -133,34 +136,34 @@ def careful(db: sqlite3.Connection, *settings: str) -> sqlite3.Connection:
 
 
 def write_schema(db: sqlite3.Connection, version: int = FORMAT_VERSION) -> None:
-    """The tables of a new journal."""
-    db.executescript(FIRST_TABLES + added(OLDEST_VERSION, version))
+    """Create the tables of a new journal."""
+    db.executescript(FIRST_TABLES + added_tables(OLDEST_VERSION, version))
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {version}")
 
 
-def added(after: int, version: int = FORMAT_VERSION) -> str:
-    """The tables that came after a version."""
+def added_tables(after: int, version: int = FORMAT_VERSION) -> str:
+    """SQL that creates the tables added after a version, up to another."""
     return "".join(ADDED[number] for number in range(after + 1, version + 1))
 
 
 def has_table(version: int, table: str) -> bool:
     """Whether journals of a version have a table."""
-    return f"CREATE TABLE {table} " in FIRST_TABLES + added(OLDEST_VERSION, version)
+    return f"CREATE TABLE {table} " in FIRST_TABLES + added_tables(OLDEST_VERSION, version)
 
 
 def upgrade(db: sqlite3.Connection) -> None:
-    """Give a journal of an older version the tables that came later, in one transaction.
+    """Create the tables that a journal of an older version lacks, in one transaction.
 
-    Any other file is left unchanged: integrity.py reports what is wrong with it.
+    Any other file is left unchanged; opening it reports what is wrong (integrity.py).
     """
     (version,) = db.execute("PRAGMA user_version").fetchone()
     (owner,) = db.execute("PRAGMA application_id").fetchone()
     if owner != APPLICATION_ID or not OLDEST_VERSION <= version < FORMAT_VERSION:
         return
-    if tuple(db.execute(EVERYTHING).fetchall()) != expected_schema(version):
+    if tuple(db.execute(SCHEMA_QUERY).fetchall()) != expected_schema(version):
         return
-    tables = added(version)
+    tables = added_tables(version)
     db.executescript(f"BEGIN IMMEDIATE;{tables}PRAGMA user_version = {FORMAT_VERSION};COMMIT;")
 
 
@@ -168,10 +171,10 @@ def upgrade(db: sqlite3.Connection) -> None:
 def expected_schema(
     version: int = FORMAT_VERSION,
 ) -> tuple[tuple[str, str, str, str | None], ...]:
-    """The result of :data:`EVERYTHING` for a valid journal."""
+    """The result of :data:`SCHEMA_QUERY` for a valid journal."""
     db = sqlite3.connect(":memory:")
     try:
         write_schema(db, version)
-        return tuple(db.execute(EVERYTHING).fetchall())
+        return tuple(db.execute(SCHEMA_QUERY).fetchall())
     finally:
         db.close()

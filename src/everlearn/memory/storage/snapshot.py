@@ -3,15 +3,15 @@
     snapshot-POSITION-KEY
 
 The key is a digest of the untrained classifier and of the log up to the position (its chain), so a
-snapshot is tied to what was taught and not to a number: one of another journal, of a restored
-journal, or of another classifier is never used. It holds a line of JSON with the lengths of its
-parts, then the classifier and the class means as model files, and the calibration.
+snapshot of another journal, of another classifier or from before a restore is never used. The
+content is a line of JSON with the lengths of the parts, then the classifier and the class means as
+model files, and the calibration.
 
 Snapshots are made only at the end of a window, by folding the log from the previous snapshot or
-from a live model that leads to the same bits (model.py): a snapshot is a function of the journal,
-as is everything that starts from it. (With many names snapshots are made less often, and a newer
-calibration is kept beside the snapshot.) One that cannot be read, or that an earlier version made
-with another order of summation, is skipped; the log is replayed instead.
+from a live model that leads to the same bits (model.py). So a snapshot depends on the journal
+alone, and so does every model that starts from it. With many names snapshots are made less often,
+and a newer calibration is stored beside the snapshot. A snapshot that cannot be read, or that an
+earlier version made with another order of summation, is skipped; the log is replayed instead.
 """
 
 import hashlib
@@ -37,9 +37,10 @@ MAGIC = b"everlearn snapshot 1\n"
 LONGEST_HEADER = 4096
 NAME = re.compile(r"snapshot-(\d{1,18})-([0-9a-f]{32})")
 # Version of the order of summation: models of another version differ in their last bits.
-SUMS = "snapshot 2"
+SUMMATION = "snapshot 2"
 # Suffix of a calibration that was made after the snapshot.
 CALIBRATION = ".calibration"
+# The parts begin at a multiple of this many bytes, so that arrays can be memory-mapped.
 ALIGNED = 64
 PARTS = ("classifier", "means", "calibration")
 
@@ -47,15 +48,15 @@ logger = logging.getLogger("everlearn")
 
 
 class SnapshotVanished(Exception):
-    """A snapshot was removed while it was read: a writer taught, and the snapshot is outdated."""
+    """A snapshot was removed while it was read, because a writer made a newer one."""
 
 
 def key_of(untaught: str, chain: bytes) -> str:
-    """Key of the model that an untrained classifier (its digest) and a log lead to.
+    """Key of a model, from the digest of its untrained classifier and the chain of its log.
 
     Compiled loops and BLAS round differently, so each has its own snapshots.
     """
-    kind = SUMS if COMPILED else f"{SUMS} without compiled loops"
+    kind = SUMMATION if COMPILED else f"{SUMMATION} without compiled loops"
     return row_checksum(kind, untaught, chain).hex()
 
 
@@ -92,7 +93,7 @@ def write_snapshot(caches: Caches, model: Model, untaught: str) -> None:
     }
     name = _name(model.position, key_of(untaught, model.chain))
     line = json.dumps(header).encode()
-    line += b" " * (-(len(MAGIC) + len(line) + 1) % ALIGNED)  # so that arrays can be mapped
+    line += b" " * (-(len(MAGIC) + len(line) + 1) % ALIGNED)
     caches.write(name, b"".join([MAGIC, line, b"\n", body]))
     remove_snapshots(caches, keep=name)
 
@@ -116,7 +117,8 @@ def latest_calibration(
 ) -> dict[str, Any] | None:
     """A calibration stored beside the snapshot, if there is one of this journal."""
     for name in caches.names("snapshot-"):
-        match = NAME.fullmatch(name.removesuffix(CALIBRATION)) if CALIBRATION in name else None
+        is_calibration = name.endswith(CALIBRATION)
+        match = NAME.fullmatch(name.removesuffix(CALIBRATION)) if is_calibration else None
         position = int(match[1]) if match else through + 1
         chain = journal.chain_at(position) if position <= through else None
         if chain is None or name != _name(position, key_of(untaught, chain)) + CALIBRATION:
@@ -174,19 +176,19 @@ def _read(data: memoryview, name: str, position: int, chain: bytes, untaught: st
     classifier = loads(body[:first], name, is_intact=True)
     means = loads(body[first:second], name, is_intact=True)
     if type(means) is not NearestClassMean or digest_of(clone(classifier)) != untaught:
-        raise DamagedModel(f"{name} holds another kind of classifier than the journal names")
+        raise DamagedModel(f"{name} holds another classifier than the journal")
     return Model(classifier, means, position, chain, _calibration(bytes(body[second:]), name))
 
 
 def _require_names(model: Model, n_names: int, name: str) -> None:
-    """Both parts of a model have the same classes, numbers of names that the journal has."""
+    """Require both learners to have the same classes, which are ids of names of the journal."""
     known, means = (
         np.asarray(getattr(learner, "classes_", ())) for learner in (model.classifier, model.means)
     )
     if not np.array_equal(known, means):
         raise DamagedModel(f"{name} holds a classifier and class means of different names")
     if len(known) and (known.dtype.kind != "i" or known.min() < 1 or known.max() > n_names):
-        raise DamagedModel(f"{name} knows names that the journal does not have")
+        raise DamagedModel(f"{name} has ids of names that the journal does not have")
 
 
 def _calibration(data: bytes, name: str) -> dict[str, Any]:

@@ -1,31 +1,34 @@
 """Records what was forgotten or erased, so that no other copy of a Memory brings it back.
 
-A forgotten teaching is still in the journal: it does not count, and the log has the time. An erased
-one leaves a *tombstone*, a fact
+A forgotten teaching is still in the journal: it does not count, and its operation has the time. An
+erased one leaves a *tombstone*, a fact
 
     tombstone SALT HMAC(SALT, digest of the picture, name)  =  time
 
 which reveals neither the picture nor the name to anyone who does not have both already. Every
-Memory has its own salt; a tombstone taken over by a merge keeps its salt, so that it can be passed
-on.
+Memory has its own salt. A merge copies tombstones with their salt, so that they can be copied
+again.
 """
 
 import hmac
+import re
 import secrets
 from collections.abc import Iterable
 
+from everlearn.memory.storage.interface import damaged_journal
 from everlearn.memory.storage.journal import Journal
 
 PREFIX = "tombstone"
 SALT = "tombstone_salt"
+KEY = re.compile(rf"{PREFIX} ((?:[0-9a-f]{{2}})+) ([0-9a-f]{{64}})")
 
 Pair = tuple[bytes, str]
 
 
 def counting(journal: Journal, pictures: Iterable[bytes] | None = None) -> dict[Pair, float]:
-    """The latest time at which each counting pair of picture and name was taught.
+    """The pairs of picture and name that count, each with the time it was last taught.
 
-    Of some pictures, by their digests, or of all.
+    All of them, or those of some pictures, given by their digests.
     """
     query = (
         "SELECT digest, names.name, MAX(time) FROM teachings "
@@ -41,7 +44,7 @@ def counting(journal: Journal, pictures: Iterable[bytes] | None = None) -> dict[
 
 
 class Tombstones:
-    """What a journal no longer counts, and since when.
+    """Pairs of picture and name that a journal no longer counts, and since when.
 
     Parameters
     ----------
@@ -54,7 +57,7 @@ class Tombstones:
             "JOIN names ON names.id = teachings.name JOIN log ON log.teaching = teachings.id "
             "JOIN operations ON operations.id = log.operation "
             "WHERE teachings.position IS NULL AND log.sign = -1 "
-            # Entries by which an undo reverses its own operation are not a forgetting.
+            # Negative entries that undo the same operation's positive ones are not a forgetting.
             "AND NOT EXISTS (SELECT 1 FROM log AS earlier WHERE earlier.teaching = log.teaching "
             "AND earlier.operation = log.operation AND earlier.sign = 1 "
             "AND earlier.position < log.position) GROUP BY digest, names.name"
@@ -63,8 +66,14 @@ class Tombstones:
         self.erased: dict[tuple[str, str], float] = {}
         query = "SELECT key FROM facts WHERE key >= ? AND key < ?"
         for (key,) in journal.db.rows(query, f"{PREFIX} ", f"{PREFIX}!"):
-            _, salt, digest = key.split(" ")
-            self.erased[salt, digest] = float(journal.fact(key) or 0.0)
+            match = KEY.fullmatch(key)
+            try:
+                when = float(journal.fact(key) or 0.0)
+            except ValueError:
+                match = None
+            if match is None:
+                raise damaged_journal(journal.db, "a tombstone is not valid")
+            self.erased[match[1], match[2]] = when
         self._salts = {salt for salt, _ in self.erased}
 
     @property
@@ -82,8 +91,8 @@ class Tombstones:
         return any((salt, _digest(salt, pair)) in self.erased for salt in self._salts)
 
 
-def bury(journal: Journal, pairs: Iterable[Pair], when: float) -> None:
-    """Leave tombstones of erased pairs; call inside a transaction."""
+def leave_tombstones(journal: Journal, pairs: Iterable[Pair], when: float) -> None:
+    """Record that pairs were erased; call inside a transaction."""
     salt = journal.fact(SALT)
     for pair in pairs:
         if salt is None:
@@ -92,8 +101,8 @@ def bury(journal: Journal, pairs: Iterable[Pair], when: float) -> None:
         journal.set_fact(f"{PREFIX} {salt} {_digest(salt, pair)}", repr(when))
 
 
-def adopt(journal: Journal, erased: dict[tuple[str, str], float]) -> None:
-    """Take over tombstones of another Memory; call inside a transaction."""
+def copy_tombstones(journal: Journal, erased: dict[tuple[str, str], float]) -> None:
+    """Copy the tombstones of another Memory; call inside a transaction."""
     for (salt, digest), when in erased.items():
         key = f"{PREFIX} {salt} {digest}"
         if float(journal.fact(key) or "-inf") < when:

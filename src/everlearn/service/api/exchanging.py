@@ -23,6 +23,7 @@ class OneConflict(BaseModel):
     here: list[str]
     there: str
     digest: str
+    box: list[float] | None
 
 
 class MergedPart(BaseModel):
@@ -38,7 +39,11 @@ class MergedPart(BaseModel):
     def of(cls, merged: Merged) -> "MergedPart":
         listed = [
             OneConflict(
-                source=one.source, here=list(one.here), there=one.there, digest=one.digest.hex()
+                source=one.source,
+                here=list(one.here),
+                there=one.there,
+                digest=one.digest.hex(),
+                box=None if one.box is None else list(one.box),
             )
             for one in merged.conflicts
         ]

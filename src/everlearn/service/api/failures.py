@@ -123,8 +123,8 @@ def headers_of(status: int) -> dict[str, str]:
     headers = {"content-type": "application/json"}
     if status == 401:
         headers["www-authenticate"] = "Bearer"
-    if status == 408:
-        # The rest of the body would be taken for the next request.
+    if status in (400, 408):
+        # The rest of the body could be taken for the next request.
         headers["connection"] = "close"
     if status in AGAIN:
         headers["retry-after"] = "1"

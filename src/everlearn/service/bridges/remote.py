@@ -23,15 +23,16 @@ from everlearn.errors import (
     ServiceFailed,
 )
 from everlearn.images.decode import DEFAULT_LIMITS
+from everlearn.service.http_address import is_http
 
 SECONDS = 20.0
 
 
 def origin(address: str) -> str:
     """Scheme, host and port of an address."""
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not is_http(address):
         raise InvalidParameter(f"an address looks like http://localhost:8080, not {address!r}")
+    parts = urlsplit(address)
     port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     return f"{parts.scheme}://{parts.hostname}:{port}"
 
@@ -90,7 +91,10 @@ class Remote:
             raise InvalidInput(f"a picture's address must be a string, not {address!r}")
         if address.startswith("data:"):
             return _inline(address)
-        whole = urljoin(self._address, address)
+        try:
+            whole = urljoin(self._address, address)
+        except ValueError:
+            raise InvalidInput(f"{address[:80]!r} is not the address of a picture") from None
         _require(whole, self._allowed)
         return self._read(urllib.request.Request(whole))
 
@@ -127,7 +131,7 @@ class Remote:
 def _require(address: str, allowed: frozenset[str]) -> None:
     try:
         found = origin(address)
-    except (InvalidParameter, ValueError):
+    except InvalidParameter:
         raise InvalidInput(f"a picture is fetched over HTTP only, not {address[:80]!r}") from None
     if found not in allowed:
         raise InvalidInput(

@@ -51,7 +51,7 @@ def certificates(folder, name, host):
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
-    """A server that a test may stop or starve; it speaks TLS."""
+    """A server with TLS that tests may stop and limit."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     folder = tmp_path_factory.mktemp("tls")
@@ -77,7 +77,7 @@ def own(tmp_path_factory):
 
 @pytest.fixture
 def place(own, request):
-    """A new Memory's address at that server."""
+    """The address of a new Memory on that server."""
     return f"{own.url(tcp=True)}#{re.sub('[^a-z]+', '-', request.node.name)[:40]}"
 
 
@@ -130,7 +130,7 @@ def test_a_full_server_raises_a_named_error_and_changes_nothing(own, place):
         finally:
             restart(own, resource.RLIM_INFINITY)
         assert own.password not in str(caught.value)
-        # Whole batches, in order; and it goes on.
+        # Whole batches are kept, in order, and teaching continues.
         assert (kept - 1) % database_module.PostgresDatabase.rows_at_once == 0
         memory.teach_many((x, "many") for x in wide[1:])
         assert memory.names()["many"].count == len(wide) - 1
@@ -176,8 +176,8 @@ def test_a_locked_table_raises_a_named_error_and_changes_nothing(place, monkeypa
         assert memory.verify().problems == ()
 
 
-class Line:
-    """A connection to a server that can be cut and restored."""
+class Proxy:
+    """Forwards connections to a server; can be cut and restored."""
 
     def __init__(self, port):
         self._target = port
@@ -197,9 +197,9 @@ class Line:
                 far = socket.create_connection(("127.0.0.1", self._target))
                 self._pairs.append((near, far))
                 for source, sink in ((near, far), (far, near)):
-                    threading.Thread(target=self._pass, args=(source, sink), daemon=True).start()
+                    threading.Thread(target=self._forward, args=(source, sink), daemon=True).start()
 
-    def _pass(self, source, sink):
+    def _forward(self, source, sink):
         with contextlib.suppress(OSError):
             while data := source.recv(65_536):
                 sink.sendall(data)
@@ -221,15 +221,15 @@ class Line:
 
 
 def test_a_lost_connection_is_reopened_and_nothing_is_taught_twice(own, place, caplog):
-    with contextlib.closing(Line(own.port)) as line:
-        address = place.replace(f":{own.port}/", f":{line.port}/")
+    with contextlib.closing(Proxy(own.port)) as proxy:
+        address = place.replace(f":{own.port}/", f":{proxy.port}/")
         with Memory(address) as memory, Memory(address, read_only=True) as replica:
             memory.teach([1.0, 0.0], "cup")
             for _ in range(2):
                 assert replica.ask([1.0, 0.1])[0].name == "cup"
-            line.lose()
+            proxy.lose()
             assert replica.ask([1.0, 0.1])[0].name == "cup"
-            threading.Timer(1.0, lambda: setattr(line, "cut", False)).start()
+            threading.Timer(1.0, lambda: setattr(proxy, "cut", False)).start()
             assert memory.teach([0.0, 1.0], "pen")
             replica.ask([0.0, 1.0], after=memory.position)
             assert {name: r.count for name, r in replica.names().items()} == {"cup": 1, "pen": 1}

@@ -15,8 +15,8 @@ from everlearn.memory.storage.rows import Example
 from tests.memory.storage.postgres.test_rights import as_role
 
 
-def before_events(address):
-    """Turn a Memory into one from before there were events."""
+def remove_events(address):
+    """Give a Memory the tables of the version before events."""
     with connected(parse_address(address)) as db:
         db.execute("DROP TABLE events, cursors")
         for column in ("shared", "last_event", "dropped_event"):
@@ -30,7 +30,7 @@ def test_a_memory_without_events_gets_their_tables_and_rights(postgres, address)
     grant(parse_address(address), "old_writer", "writer")
     grant(parse_address(address), "old_asker", "asker")
     writer, asker = (as_role(postgres, address, role) for role in ("old_writer", "old_asker"))
-    before_events(address)
+    remove_events(address)
     with pytest.raises(NotAMemory, match="owner open it"):
         Memory(asker, read_only=True)
     with Memory(address) as memory:

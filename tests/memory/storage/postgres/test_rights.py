@@ -1,4 +1,4 @@
-"""What an operator does with a Memory in a database: commands, rights, erasing for good."""
+"""Operating a Memory in a database: commands, rights, and erasing on the server."""
 
 import json
 
@@ -65,7 +65,7 @@ def test_teachings_of_the_teach_role_wait_for_another_role(postgres, address, mo
         owner.teach([1.0, 0.0], "cup")
         assert "teacher" in run(address, "postgres", "grant", "a_teacher", "--as", "teacher").output
         mine = as_role(postgres, address, "a_teacher")
-        # Whoever is asked watches, and gives positions to what waits.
+        # From its second question on, the owner watches the inbox and assigns positions.
         for _ in range(2):
             owner.ask([1.0, 0.0])
         with Memory(mine) as teacher:
@@ -75,7 +75,7 @@ def test_teachings_of_the_teach_role_wait_for_another_role(postgres, address, mo
                 with pytest.raises(NotAllowed):
                     action()
         assert owner.names()["pen"].count == 1
-    monkeypatch.setattr(inbox_module, "ORDER_SECONDS", 0.3)
+    monkeypatch.setattr(inbox_module, "POSITION_SECONDS", 0.3)
     with Memory(mine) as teacher, pytest.raises(NotOrderedYet, match="stored"):
         teacher.teach([0.5, 0.5], "later")
     with Memory(address) as owner:
@@ -101,7 +101,7 @@ def test_the_write_role_may_do_everything_but_create_tables(postgres, address):
 
 
 def test_tables_have_the_columns_of_a_folder(address):
-    """What a folder's schema says is what the database has; both are written from one text."""
+    """Both schemas are derived from one text."""
     Memory(address).close()
     parsed = parse_address(address)
     folder = {row[1]: row[3] for row in expected_schema() if row[0] == "table"}
@@ -116,7 +116,7 @@ def test_tables_have_the_columns_of_a_folder(address):
             assert all(column in folder[table] for (column,) in found)
 
 
-def test_after_the_receipt_is_complete_no_file_of_the_server_holds_a_byte(postgres, tmp_path):
+def test_no_file_of_the_server_holds_erased_bytes_once_the_receipt_is_complete(postgres, tmp_path):
     """Tables, indexes, write-ahead log and all."""
     address = f"{postgres.url()}#erased"
     words = "Geheimnisvollerbecher"
@@ -167,7 +167,7 @@ def test_a_long_transaction_of_another_client_keeps_an_erase_pending(
 
 
 def test_a_replication_slot_keeps_a_receipt_pending(postgres, address, tmp_path):
-    """A standby that is disconnected: its replication slot holds the write-ahead log of before."""
+    """The slot of a disconnected standby retains the write-ahead log from before the erase."""
     with psycopg.connect(postgres.url(), autocommit=True) as admin:
         admin.execute("SELECT pg_create_physical_replication_slot('held', true)")
         try:

@@ -1,10 +1,14 @@
-"""Two services over one Memory in a database are replicas of each other."""
+"""Changes made by other processes: watched, and served by replicas."""
 
 import contextlib
+import time
 
 import pytest
 
 from everlearn import Memory
+from everlearn.memory.storage.postgres.address import parse_address
+from everlearn.memory.storage.postgres.connecting import connected
+from everlearn.memory.storage.postgres.watching import Watch
 
 pytest.importorskip("fastapi", reason="fastapi is not installed: everlearn[serve]")
 
@@ -32,6 +36,22 @@ def teach(client, vector, name, **more):
     headers = {"idempotency-key": more.pop("key")} if "key" in more else {}
     body = {"vector": vector, "name": name, **more}
     return client.post("/v1/teach", json=body, headers=headers)
+
+
+def test_unexpected_notifications_do_not_stop_a_watch(address):
+    """Every user of the database can notify the channel."""
+    parsed = parse_address(address)
+    with Memory(address) as memory:
+        memory.teach([1.0, 0.0], "cup")
+        with contextlib.closing(Watch(parsed, (0, 0))) as watch, connected(parsed) as db:
+            for payload in ("hello", "1 2", "one two three", ""):
+                db.execute("SELECT pg_notify(%s, %s)", (parsed.channel, payload))
+            memory.teach([0.0, 1.0], "pen")
+            state = db.execute("SELECT version, tag FROM state").fetchone()
+            until = time.monotonic() + 30
+            while watch.stamp() != state and time.monotonic() < until:
+                time.sleep(0.01)
+            assert watch.stamp() == state
 
 
 def test_a_replica_knows_what_another_was_taught_up_to_its_position(replicas):

@@ -38,13 +38,13 @@ def taught(tmp_path, clusters):
     return tmp_path / "memory", X, names
 
 
-def fold_anew(memory):
+def replayed_state(memory):
     """The model folded from the whole journal, without any snapshot."""
     return numbers_of(memory._opened.read(memory._opened.history.replayed).classifier)
 
 
 def snapshots(folder):
-    """The positions of the snapshots there are, by file."""
+    """The positions of the existing snapshots, by file."""
     return {path: int(path.name.split("-")[1]) for path in folder.glob("snapshot-*")}
 
 
@@ -52,14 +52,14 @@ def test_opening_from_a_snapshot_equals_replaying_the_journal(taught):
     folder, X, _ = taught
     assert list(snapshots(folder).values()) == [WINDOW]
     with Memory(folder) as memory:
-        assert same_bits(state_of(memory), fold_anew(memory))
+        assert same_bits(state_of(memory), replayed_state(memory))
         memory.forget(name="class 1")
         memory.teach(X[0], "new", also=True)
         memory.undo()
         memory.rename("class 2", "class 3")
     with Memory(folder) as memory:
         assert memory.info()["snapshot_at"] == 2 * WINDOW
-        assert same_bits(state_of(memory), fold_anew(memory))
+        assert same_bits(state_of(memory), replayed_state(memory))
 
 
 def test_snapshots_are_made_while_teaching_and_old_ones_removed(tmp_path, clusters, monkeypatch):
@@ -120,7 +120,7 @@ def test_a_full_disk_raises_a_named_error_and_loses_nothing(taught):
         assert memory.teach(big[-1], "more")
     with Memory(folder) as memory:
         assert memory.info()["teachings"] == before + taught_before_full + 1
-        assert same_bits(state_of(memory), fold_anew(memory))
+        assert same_bits(state_of(memory), replayed_state(memory))
 
 
 FULL = """
@@ -142,7 +142,7 @@ except CannotWrite as error:
 
 
 def test_a_write_that_the_system_refuses_loses_nothing(tmp_path):
-    """The system itself refuses to let any file grow, also that of the write-ahead log."""
+    """The operating system lets no file grow, including the write-ahead log."""
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True
     )
@@ -166,7 +166,7 @@ def test_a_full_disk_for_a_snapshot_is_no_error(taught, monkeypatch, caplog):
         assert memory.names()["more"].count == len(X)
 
 
-def test_no_room_for_prepared_answers_says_what_it_means(taught, monkeypatch, caplog):
+def test_a_warning_says_what_missing_prepared_answers_mean(taught, monkeypatch, caplog):
     folder, X, _ = taught
 
     def refuse(*_):
@@ -182,7 +182,7 @@ def test_no_room_for_prepared_answers_says_what_it_means(taught, monkeypatch, ca
 
 
 def as_nobody(action):
-    """Run an action without the rights of root, in a process of its own; its exit code."""
+    """Run an action in a process without root's rights; returns its exit code."""
     child = os.fork()
     if child == 0:
         code = 99
@@ -236,7 +236,7 @@ def test_a_read_only_folder_can_be_asked_and_refuses_teaching_with_the_reason(ta
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_the_log_of_a_killed_writer_is_read_from_a_read_only_folder(taught):
-    """A folder that may not be written, with a write-ahead log and without its shared memory."""
+    """A folder without write permission, with a write-ahead log but no shared-memory file."""
     folder, _, _ = taught
     place = Path(tempfile.mkdtemp())
     try:
@@ -329,7 +329,7 @@ def test_a_damaged_journal_raises_a_named_error(taught):
         Memory(folder)
 
 
-def test_a_folder_without_a_learner_cannot_be_asked(tmp_path):
+def test_an_empty_folder_cannot_be_asked(tmp_path):
     with pytest.raises(NotAMemory, match="teach one first"):
         Memory(tmp_path / "nothing", read_only=True)
 
@@ -373,7 +373,7 @@ def test_a_killed_writer_leaves_no_lock(tmp_path):
 
 def test_an_interrupted_batch_keeps_what_was_acknowledged(tmp_path, clusters):
     X, names = clusters(each=100)
-    told = []
+    acknowledged = []
 
     def interrupted():
         for index, pair in enumerate(zip(X, names, strict=True)):
@@ -383,11 +383,11 @@ def test_an_interrupted_batch_keeps_what_was_acknowledged(tmp_path, clusters):
 
     memory = Memory(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        memory.teach_many(interrupted(), acknowledge=told.append)
+        memory.teach_many(interrupted(), acknowledge=acknowledged.append)
     memory.close()
     with Memory(tmp_path) as memory:
-        assert len(told) >= 192
-        assert memory.info()["teachings"] == len(told)
+        assert len(acknowledged) >= 192
+        assert memory.info()["teachings"] == len(acknowledged)
 
 
 def test_a_model_interrupted_during_an_update_is_discarded(taught, monkeypatch):
@@ -405,7 +405,7 @@ def test_a_model_interrupted_during_an_update_is_discarded(taught, monkeypatch):
             with pytest.raises(KeyboardInterrupt):
                 memory.ask(X[0])
         assert memory.ask(X[1])[0].name == names[1]
-        assert same_bits(state_of(memory), fold_anew(memory))
+        assert same_bits(state_of(memory), replayed_state(memory))
 
 
 def test_a_closed_memory_raises_a_named_error(tmp_path):
@@ -471,6 +471,13 @@ def test_a_lost_vector_is_detected_when_it_is_read(taught):
         memory.report()
 
 
+def test_erasing_a_teaching_without_a_vector_raises_a_named_error(taught):
+    folder, _, _ = taught
+    without_row(folder, "vectors", 7)
+    with Memory(folder) as memory, pytest.raises(DamagedJournal, match="vector"):
+        memory.forget(id=7, erase=True)
+
+
 def test_damage_in_the_log_before_a_snapshot_is_detected(taught):
     folder, _, _ = taught
     with sqlite3.connect(folder / "journal.sqlite") as db:
@@ -482,3 +489,45 @@ def test_damage_in_the_log_before_a_snapshot_is_detected(taught):
     db.close()
     with pytest.raises(DamagedJournal, match="entry 3 of the log"):
         Memory(folder, read_only=True).history()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+@pytest.mark.parametrize("end", ["", "-wal", "-journal", "-shm"])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_pipe_in_place_of_the_journal_is_refused(taught, end, read_only):
+    """Opening it would wait forever."""
+    folder, _, _ = taught
+    file = folder / f"journal.sqlite{end}"
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+    with pytest.raises(NotAMemory, match="not a regular file"):
+        Memory(folder, read_only=read_only)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+def test_a_pipe_in_place_of_the_lock_is_refused(taught):
+    folder, _, _ = taught
+    (folder / "writer.lock").unlink()
+    os.mkfifo(folder / "writer.lock")
+    with pytest.raises(NotAMemory, match="not a regular file"):
+        Memory(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
+def test_pipes_in_place_of_caches_are_not_read(taught, tmp_path):
+    folder, X, _ = taught
+    names = [path.name for path in folder.glob("snapshot-*")]
+    assert names
+    for name in names:
+        (folder / name).unlink()
+    for name in (*names, "prepared-0", "network-x.safetensors", "before-reembed-1"):
+        os.mkfifo(folder / name)
+    (folder / "network-y.safetensors").symlink_to("network-x.safetensors")
+    with Memory(folder, read_only=True) as memory:
+        assert len(memory.ask(X[0])) > 0
+        with pytest.raises(CannotWrite, match="not a regular file"):
+            memory.backup(tmp_path / "copy")
+    (folder / "network-y.safetensors").unlink()
+    with Memory(folder) as memory:
+        memory.backup(tmp_path / "copy")
+    assert not list((tmp_path / "copy").glob("network-*"))

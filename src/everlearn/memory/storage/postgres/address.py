@@ -2,8 +2,8 @@
 
     postgresql://user@host/database#shop       the Memory "shop"; without a name it is "memory"
 
-All other settings (TLS, ports, several hosts) are passed to libpq unchanged. Only the connection
-knows the password: an address is shown, compared and logged without it.
+All other settings (TLS, ports, several hosts) are passed to libpq unchanged. An address is shown
+and logged without its password.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any
 from everlearn.errors import InvalidParameter, MissingPackage
 
 SCHEMES = ("postgresql://", "postgres://")
-USUAL_NAME = "memory"
+DEFAULT_NAME = "memory"
 NAME = re.compile(r"[A-Za-z0-9._-]{1,48}")
 
 
@@ -74,11 +74,11 @@ def parse_address(text: str, name: str | None = None) -> PostgresAddress:
         raise InvalidParameter(
             f"the address names the Memory {fragment!r} and name= is {name!r}; give it once"
         )
-    chosen = name if name is not None else fragment or USUAL_NAME
+    chosen = name if name is not None else fragment or DEFAULT_NAME
     if not NAME.fullmatch(chosen):
         raise InvalidParameter(
-            "the name of a Memory in a database has at most 48 letters, digits, dots, dashes and "
-            f"underscores; {chosen!r} does not"
+            "the name of a Memory in a database consists of at most 48 letters, digits, dots, "
+            f"dashes and underscores; {chosen!r} does not"
         )
     try:
         settings = conninfo_to_dict(address)

@@ -1,8 +1,7 @@
 """Snapshots shared by all processes that use a Memory, stored in pieces as rows of a table.
 
-One process writes a snapshot and the others load it; its content carries a digest that every reader
-checks (snapshot.py). They are written through a separate connection, so that read-only processes
-can write them too.
+One process writes a snapshot; the others load it and check its digest (snapshot.py). Caches have a
+connection of their own, so that a Memory opened read-only can write them too.
 """
 
 import contextlib
@@ -14,14 +13,15 @@ from typing import Any
 import psycopg
 
 from everlearn.errors import CannotReach, CannotWrite, NotAMemory
+from everlearn.memory.storage.interface import NETWORK_PREFIX
 from everlearn.memory.storage.postgres.address import PostgresAddress
-from everlearn.memory.storage.postgres.connecting import LastingConnection, lock_key
+from everlearn.memory.storage.postgres.connecting import ReconnectingConnection, lock_key
 from everlearn.memory.storage.postgres.database import PostgresDatabase
 
 PIECE_BYTES = 4 << 20
 MOST_BYTES = 1 << 30
 # Seconds between two checks of whether a snapshot is worth writing.
-LOOK_SECONDS = 2.0
+CHECK_SECONDS = 2.0
 
 
 class SharedCaches:
@@ -34,11 +34,11 @@ class SharedCaches:
 
     def __init__(self, address: PostgresAddress) -> None:
         self._address = address
-        self._lasting = LastingConnection(address)
-        self._embedded = -math.inf
+        self._connection = ReconnectingConnection(address)
+        self._checked_at = -math.inf
 
     def close(self) -> None:
-        self._lasting.close()
+        self._connection.close()
 
     def names(self, prefix: str) -> list[str]:
         query = "SELECT name FROM caches WHERE part = 0 AND starts_with(name, %s) ORDER BY name"
@@ -72,11 +72,11 @@ class SharedCaches:
                     db.execute("INSERT INTO caches VALUES (%s, %s, %s, %s)", row)
 
         try:
-            self._lasting.do(replace, writes=True)
+            self._connection.run(replace, writes=True)
         except NotAMemory:
             # A restore copies networks before there are any tables.
             PostgresDatabase(self._address, write=True).close()
-            self._lasting.do(replace, writes=True)
+            self._connection.run(replace, writes=True)
 
     def remove(self, name: str) -> None:
         self.change("DELETE FROM caches WHERE name = %s", name)
@@ -85,18 +85,18 @@ class SharedCaches:
         """Nothing to do: transactions leave no partial writes."""
 
     @contextlib.contextmanager
-    def making(self, *, now: bool) -> Iterator[bool]:
-        if not now and time.monotonic() < self._embedded + LOOK_SECONDS:
+    def snapshot_lock(self, *, now: bool) -> Iterator[bool]:
+        if not now and time.monotonic() < self._checked_at + CHECK_SECONDS:
             yield False
             return
-        self._embedded = time.monotonic()
+        self._checked_at = time.monotonic()
         key = lock_key(f"snapshot {self._address.schema}")
-        mine = bool(self.fetch("SELECT pg_try_advisory_lock(%s)", key)[0][0])
+        locked = bool(self.fetch("SELECT pg_try_advisory_lock(%s)", key)[0][0])
         try:
-            yield mine
+            yield locked
         finally:
-            if mine:
-                # If the connection is lost, so is the lock.
+            if locked:
+                # A lost connection has released the lock.
                 with contextlib.suppress(CannotReach):
                     self.fetch("SELECT pg_advisory_unlock(%s)", key)
 
@@ -111,7 +111,7 @@ class SharedCaches:
         return True
 
     def remaining(self) -> list[str]:
-        return self.names("network-")
+        return self.names(NETWORK_PREFIX)
 
     def older_than(self, when: float) -> list[str]:
         return []
@@ -119,15 +119,15 @@ class SharedCaches:
     def fetch(self, query: str, *values: Any) -> list[Any]:
         """The rows of a query."""
 
-        def ask(db: psycopg.Connection[Any]) -> list[Any]:
+        def fetch(db: psycopg.Connection[Any]) -> list[Any]:
             with db.cursor(binary=True) as cursor:
                 return cursor.execute(query.encode(), values).fetchall()
 
-        return self._lasting.do(ask)
+        return self._connection.run(fetch)
 
     def change(self, statement: str, *values: Any) -> None:
         """Execute an idempotent statement."""
-        self._lasting.do(lambda db: db.execute(statement.encode(), values), writes=True)
+        self._connection.run(lambda db: db.execute(statement.encode(), values), writes=True)
 
 
 class SharedCollected:

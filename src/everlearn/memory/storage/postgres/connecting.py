@@ -1,4 +1,4 @@
-"""Connections to the server, and the numbers of advisory locks."""
+"""Connections to the server, and the keys of advisory locks."""
 
 from collections.abc import Callable
 from hashlib import blake2b
@@ -8,12 +8,12 @@ import psycopg
 from psycopg import sql
 
 from everlearn.memory.storage.postgres.address import PostgresAddress
-from everlearn.memory.storage.postgres.failures import translated
+from everlearn.memory.storage.postgres.failures import translate_errors
 
 Result = TypeVar("Result")
 
 # How long a client may be idle inside a transaction.
-THINK_SECONDS = 600
+IDLE_IN_TRANSACTION_SECONDS = 600
 
 DEFAULTS = {
     "connect_timeout": 10,
@@ -31,54 +31,64 @@ def connected(address: PostgresAddress) -> psycopg.Connection[Any]:
     try:
         path = sql.SQL("SET search_path TO {}, pg_temp").format(sql.Identifier(address.schema))
         db.execute(path)
-        # A writer that hangs in a change, or whose machine is gone, must not keep the lock.
-        db.execute(f"SET idle_in_transaction_session_timeout = '{THINK_SECONDS}s'".encode())
+        # Ends the transaction, and so releases the lock, of a writer that hangs or is gone.
+        db.execute(
+            f"SET idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_SECONDS}s'".encode()
+        )
     except BaseException:
         db.close()
         raise
     return db
 
 
-class LastingConnection:
+class ReconnectingConnection:
     """A connection for single statements, reconnected when it is lost.
 
     Parameters
     ----------
     address : PostgresAddress
-    greet : callable, optional
+    on_connect : callable, optional
         Called with each new connection.
     """
 
     def __init__(
         self,
         address: PostgresAddress,
-        greet: Callable[[psycopg.Connection[Any]], None] | None = None,
+        on_connect: Callable[[psycopg.Connection[Any]], None] | None = None,
     ) -> None:
         self._address = address
-        self._greet = greet
+        self._on_connect = on_connect
         self._db: psycopg.Connection[Any] | None = None
 
     def close(self) -> None:
         if self._db is not None:
             self._db.close()
 
-    def do(
+    def run(
         self, action: Callable[[psycopg.Connection[Any]], Result], *, writes: bool = False
     ) -> Result:
-        """Run an idempotent action; if the connection is lost, it is repeated once."""
-        with translated(self._address, writes=writes):
+        """Run an idempotent action; it is repeated once if the connection is lost."""
+        with translate_errors(self._address, writes=writes):
             if self._db is not None and not self._db.closed:
                 try:
                     return action(self._db)
                 except psycopg.OperationalError:
                     if not self._db.closed:
                         raise
-            self._db = connected(self._address)
-            if self._greet is not None:
-                self._greet(self._db)
+            self._db = self._connect()
             return action(self._db)
 
+    def _connect(self) -> psycopg.Connection[Any]:
+        db = connected(self._address)
+        try:
+            if self._on_connect is not None:
+                self._on_connect(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
 
-def lock_key(word: str) -> int:
-    """The key of an advisory lock."""
-    return int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "big", signed=True)
+
+def lock_key(name: str) -> int:
+    """The number by which PostgreSQL knows the advisory lock of this name."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)

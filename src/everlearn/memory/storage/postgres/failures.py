@@ -18,25 +18,26 @@ from everlearn.errors import (
 from everlearn.memory.storage.interface import CannotReadNow
 from everlearn.memory.storage.postgres.address import PostgresAddress
 
-# The server is starting, stopping, or gone; all of class 08 as well.
+# The server is starting, stopping or gone; so are errors of class 08.
 UNREACHABLE = (
     errors.AdminShutdown,
     errors.CrashShutdown,
     errors.CannotConnectNow,
     errors.IdleInTransactionSessionTimeout,
 )
-# Another transaction was in the way; a retry is likely to work.
-AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
-WAITED = (errors.LockNotAvailable, errors.QueryCanceled)
+# Another transaction interfered; a retry is likely to work.
+CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected)
+TIMEOUTS = (errors.LockNotAvailable, errors.QueryCanceled)
 MISSING = (errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn)
-FULL = "53"
+# The class of "insufficient resources".
+RESOURCES = "53"
 
 
 class DatabaseUnreachable(CannotReach, CannotReadNow):
     """The connection to the database is lost; acknowledged changes are safe."""
 
 
-def named(address: PostgresAddress, error: Exception, *, writes: bool) -> EverlearnError:
+def translate_error(address: PostgresAddress, error: Exception, *, writes: bool) -> EverlearnError:
     """The error to raise instead of one of psycopg's."""
     what = address.hidden(" ".join(str(error).split()))
     state = getattr(error, "sqlstate", None) or ""
@@ -47,7 +48,7 @@ def named(address: PostgresAddress, error: Exception, *, writes: bool) -> Everle
         )
     if isinstance(error, MISSING):
         return NotAMemory(f"there is no Memory in {address} ({what}); teach one first")
-    if isinstance(error, WAITED):
+    if isinstance(error, TIMEOUTS):
         return MemoryBusy(f"{address} is being changed by another process ({what}); try again")
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return CannotWrite(
@@ -56,9 +57,9 @@ def named(address: PostgresAddress, error: Exception, *, writes: bool) -> Everle
         )
     if isinstance(error, (errors.DataCorrupted, errors.IndexCorrupted)):
         return DamagedJournal(f"{address} is damaged: {what}; restore it from a backup")
-    if isinstance(error, AGAIN):
+    if isinstance(error, CONFLICTS):
         return CannotReadNow(f"{address} changed during the read ({what}); try again")
-    if state.startswith(FULL):
+    if state.startswith(RESOURCES):
         return CannotWrite(
             f"{address} cannot be written: {what}; nothing of this change was kept and nothing "
             "before it was lost. Check the server's disk and memory"
@@ -79,9 +80,9 @@ def _lost(error: Exception) -> bool:
 
 
 @contextlib.contextmanager
-def translated(address: PostgresAddress, *, writes: bool = False) -> Iterator[None]:
+def translate_errors(address: PostgresAddress, *, writes: bool = False) -> Iterator[None]:
     """Context in which psycopg's errors become everlearn's."""
     try:
         yield
     except psycopg.Error as error:
-        raise named(address, error, writes=writes) from None
+        raise translate_error(address, error, writes=writes) from None

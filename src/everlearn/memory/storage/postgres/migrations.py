@@ -14,9 +14,9 @@ from everlearn.errors import NewerFormat
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.postgres.tables import (
     SHARED_VERSION,
-    statements,
-    statements_for_events,
-    statements_for_journal,
+    creation_statements,
+    event_upgrade_statements,
+    journal_upgrade_statements,
 )
 from everlearn.memory.storage.schema import FORMAT_VERSION, TABLES, has_table
 
@@ -44,14 +44,14 @@ def prepare(db: psycopg.Connection[Any], address: PostgresAddress, key: int) -> 
         if found is None:
             schema = sql.Identifier(address.schema)
             db.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
-            _run(db, statements())
+            _run(db, creation_statements())
             return
         require_known(found, address)
         if found.shared == WITHOUT_EVENTS:
-            _run(db, statements_for_events())
+            _run(db, event_upgrade_statements())
             _extend_rights(db, readable=("events",), writable=("events", "cursors"))
         if found.journal < FORMAT_VERSION:
-            _run(db, statements_for_journal(found.journal))
+            _run(db, journal_upgrade_statements(found.journal))
             new = tuple(table for table in TABLES if not has_table(found.journal, table))
             _extend_rights(db, readable=new, writable=new)
         db.execute("UPDATE state SET format = %s, shared = %s", CURRENT)
@@ -81,7 +81,7 @@ def found_versions(db: psycopg.Connection[Any]) -> Versions | None:
 def _extend_rights(
     db: psycopg.Connection[Any], *, readable: tuple[str, ...], writable: tuple[str, ...]
 ) -> None:
-    """Grants roles that can write (read) the log the same rights on the new tables."""
+    """Grant roles that can write (or only read) the log the same on the new tables."""
     granted = db.execute(
         "SELECT DISTINCT grantee, privilege_type FROM information_schema.role_table_grants WHERE "
         "table_schema = current_schema() AND table_name = 'log' AND grantee <> current_user AND "
@@ -94,6 +94,6 @@ def _extend_rights(
         db.execute(text.format(sql.SQL(right), sql.SQL(tables), sql.Identifier(role)))
 
 
-def _run(db: psycopg.Connection[Any], made: Iterable[str]) -> None:
-    for statement in made:
+def _run(db: psycopg.Connection[Any], statements: Iterable[str]) -> None:
+    for statement in statements:
         db.execute(statement.encode())

@@ -1,9 +1,9 @@
 """Rights on a Memory in a database, as PostgreSQL privileges.
 
 asker      reads the journal and the snapshots: ``Memory(…, read_only=True)``
-teacher    also adds teachings to the inbox; another process assigns their positions
-writer     also writes the journal: any change, but an erase is finished by the owner
-owner      the user who created the tables: also migrations, and rewriting tables after an erase
+teacher    also adds teachings to the inbox; a writer or the owner assigns their positions
+writer     also writes the journal: can change everything, but not finish an erase
+owner      created the tables: can also migrate them, and rewrite them to finish an erase
 """
 
 import re
@@ -15,7 +15,7 @@ from psycopg import sql
 from everlearn.errors import InvalidParameter
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.postgres.connecting import connected
-from everlearn.memory.storage.postgres.failures import translated
+from everlearn.memory.storage.postgres.failures import translate_errors
 from everlearn.memory.storage.postgres.tables import ALL_TABLES
 from everlearn.memory.storage.schema import TABLES
 
@@ -35,26 +35,27 @@ def grant(address: PostgresAddress, role: str, kind: str) -> bool:
         raise InvalidParameter(
             f"the name of a role has letters, digits, dashes and underscores; {role!r} does not"
         )
-    with translated(address, writes=True), connected(address) as db, db.transaction():
+    with translate_errors(address, writes=True), connected(address) as db, db.transaction():
         known = db.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone()
         if known is None:
             db.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
         _revoke(db, address, role)
         _run(db, "GRANT USAGE ON SCHEMA {schema} TO {role}", address, role)
-        for right, tables in _rights(kind).items():
+        for privileges, tables in _privileges(kind).items():
             for table in tables:
-                _run(db, f"GRANT {right} ON {{schema}}.{table} TO {{role}}", address, role)
+                _run(db, f"GRANT {privileges} ON {{schema}}.{table} TO {{role}}", address, role)
         if kind != "asker":
             _run(db, f"GRANT USAGE ON SEQUENCE {{schema}}.{SEQUENCE} TO {{role}}", address, role)
         return known is None
 
 
-def _rights(kind: str) -> dict[str, tuple[str, ...]]:
-    read: dict[str, tuple[str, ...]] = {"SELECT": (*TABLES, "state", "caches", "events")}
+def _privileges(kind: str) -> dict[str, tuple[str, ...]]:
+    """Lists of privileges, each with its tables."""
+    readable = *TABLES, "state", "caches", "events"
     if kind == "asker":
-        return read
+        return {"SELECT": readable}
     if kind == "teacher":
-        return {**read, "SELECT, INSERT": ("inbox",), "SELECT ": ("requests",)}
+        return {"SELECT": (*readable, "requests"), "SELECT, INSERT": ("inbox",)}
     return {"SELECT, INSERT, UPDATE, DELETE": ALL_TABLES}
 
 

@@ -7,7 +7,7 @@ from everlearn.memory.storage.postgres.caches import SharedCaches
 from everlearn.memory.storage.postgres.connecting import connected
 from everlearn.memory.storage.postgres.database import PostgresDatabase
 from everlearn.memory.storage.postgres.events import PostgresEvents
-from everlearn.memory.storage.postgres.failures import translated
+from everlearn.memory.storage.postgres.failures import translate_errors
 from everlearn.memory.storage.postgres.tables import ALL_TABLES
 
 
@@ -39,7 +39,7 @@ class PostgresStorage:
         )
 
     def exists(self) -> bool:
-        with translated(self.path), connected(self.path) as db:
+        with translate_errors(self.path), connected(self.path) as db:
             row = db.execute("SELECT to_regclass('state') IS NOT NULL").fetchone()
             return bool(row and row[0])
 
@@ -55,6 +55,6 @@ class PostgresStorage:
             "SELECT COALESCE(SUM(pg_total_relation_size(to_regclass(one))), 0) "
             "FROM unnest(%s::text[]) AS one"
         )
-        with translated(self.path), connected(self.path) as db:
+        with translate_errors(self.path), connected(self.path) as db:
             row = db.execute(total, (list(ALL_TABLES),)).fetchone()
             return int(row[0]) if row else 0

@@ -12,13 +12,13 @@ with PostgreSQL's types; text is compared by its bytes, as SQLite does. The othe
     caches      snapshots, in pieces
     collected   vectors collected during a re-embedding
 
-Columns that hold words, digests or pictures have no planner statistics: PostgreSQL would keep
-samples of their values in its catalogue, where an erase does not reach.
+Columns of text or bytes have no planner statistics: PostgreSQL would keep samples of their values
+in its catalogue, which an erase does not clean.
 """
 
 import re
 
-from everlearn.memory.storage.schema import FORMAT_VERSION, SCHEMA, TABLES, added, has_table
+from everlearn.memory.storage.schema import FORMAT_VERSION, SCHEMA, TABLES, added_tables, has_table
 
 TYPES = {
     "INTEGER": "bigint",
@@ -26,9 +26,9 @@ TYPES = {
     "TEXT": 'text COLLATE "C"',
     "BLOB": "bytea",
 }
-# Version of the tables that a folder does not have.
+# Version of the tables that only a database has.
 SHARED_VERSION = 2
-# An index entry is limited to a third of a page; sources may be longer.
+# Indexes not created: an entry is limited to a third of a page, and sources may be longer.
 WITHOUT_INDEX = {"by_source"}
 
 SHARED = """
@@ -36,14 +36,14 @@ CREATE TABLE state (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
     format bigint NOT NULL,
     version bigint NOT NULL,            -- goes up by one with every change
-    tag bigint NOT NULL,                -- a random number, another one with every change
+    tag bigint NOT NULL,                -- a new random number with every change
     position bigint NOT NULL            -- of the last entry of the log
 );
 CREATE TABLE inbox (
-    id bigserial PRIMARY KEY,           -- orders what waits; positions are given later
-    request text COLLATE "C" NOT NULL,  -- teachings of one request are ordered together
+    id bigserial PRIMARY KEY,           -- order of arrival; positions are assigned later
+    request text COLLATE "C" NOT NULL,  -- teachings of one request get successive positions
     place bigint NOT NULL,              -- within the request
-    options text NOT NULL,              -- JSON: how they are to be taught
+    options text NOT NULL,              -- JSON: how to teach them
     name text COLLATE "C" NOT NULL,
     source text COLLATE "C" NOT NULL,
     digest bytea NOT NULL,
@@ -51,12 +51,12 @@ CREATE TABLE inbox (
     vector bytea NOT NULL,
     thumbnail bytea NOT NULL,
     image bytea NOT NULL,
-    region bytea NOT NULL DEFAULT '',   -- its box, and what else was seen; empty for neither
+    region bytea NOT NULL DEFAULT '',   -- its box and the picture's proposals, if any
     UNIQUE (request, place)
 );
 CREATE TABLE requests (
     id text COLLATE "C" PRIMARY KEY,
-    digest bytea NOT NULL,              -- of what was asked for
+    digest bytea NOT NULL,              -- of the request
     time double precision NOT NULL,
     answer text NOT NULL                -- JSON
 );
@@ -89,30 +89,27 @@ CREATE TABLE events (
 );
 CREATE TABLE cursors (
     consumer text COLLATE "C" PRIMARY KEY,
-    number bigint NOT NULL              -- of the last event it was told
+    number bigint NOT NULL              -- of the last event it was sent
 );
 """
 
 SHARED_TABLES = ("state", "inbox", "requests", "caches", "collected", "events", "cursors")
 ALL_TABLES = (*TABLES, *SHARED_TABLES)
-# Tables that may hold words or pictures of teachings; rewritten after an erase.
+# Tables that may hold names or pictures of teachings; rewritten after an erase.
 WITH_CONTENT = (*TABLES, "inbox", "requests", "caches", "collected", "events")
 
 
-def statements() -> list[str]:
+def creation_statements() -> list[str]:
     """Statements that create an empty journal in the current schema."""
-    made = [*_translated(), *_parts(SHARED), *_parts(EVENTS)]
-    made += [
-        f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0"
-        for table, column in _wordy(made)
-    ]
-    # Vectors of a thousand numbers stay in the row, next to what is read with them.
-    made += [
+    created = [*_with_postgres_types(SCHEMA), *_split(SHARED), *_split(EVENTS)]
+    return [
+        *created,
+        *_without_statistics(_content_columns(created)),
+        # Vectors of a thousand numbers are stored in the row itself, uncompressed.
         "ALTER TABLE vectors ALTER COLUMN vector SET STORAGE EXTERNAL",
         "ALTER TABLE vectors SET (toast_tuple_target = 8160)",
         f"INSERT INTO state (format, version, tag, position) VALUES ({FORMAT_VERSION}, 0, 0, 0)",
     ]
-    return made
 
 
 def primary_key(table: str) -> str:
@@ -132,34 +129,31 @@ def column_types(table: str) -> list[str]:
 
 
 def _columns(table: str) -> list[str]:
-    body = next(text for text in _translated() if text.startswith(f"CREATE TABLE {table} "))
+    tables = _with_postgres_types(SCHEMA)
+    body = next(text for text in tables if text.startswith(f"CREATE TABLE {table} "))
     return body[body.index("(") + 1 : body.rindex(")")].split(",")
 
 
-def statements_for_journal(version: int) -> list[str]:
+def journal_upgrade_statements(version: int) -> list[str]:
     """Statements that upgrade a journal of an older format."""
-    made = _translated(added(version))
-    wordy = _wordy(made)
+    statements = _with_postgres_types(added_tables(version))
+    columns = _content_columns(statements)
     if not has_table(version, "boxes"):
-        made.append("ALTER TABLE inbox ADD COLUMN region bytea NOT NULL DEFAULT ''")
-        wordy.append(("inbox", "region"))
-    return made + [
-        f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0" for table, column in wordy
-    ]
+        statements.append("ALTER TABLE inbox ADD COLUMN region bytea NOT NULL DEFAULT ''")
+        columns.append(("inbox", "region"))
+    return statements + _without_statistics(columns)
 
 
-def statements_for_events() -> list[str]:
+def event_upgrade_statements() -> list[str]:
     """Statements that upgrade a Memory from version 1 of the shared tables."""
-    made = _parts(EVENTS)
-    return made + [
-        f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0"
-        for table, column in _wordy(made)
-    ]
+    statements = _split(EVENTS)
+    return statements + _without_statistics(_content_columns(statements))
 
 
-def _translated(script: str = SCHEMA) -> list[str]:
+def _with_postgres_types(script: str) -> list[str]:
+    """The statements of an SQLite script, for PostgreSQL."""
     found = []
-    for statement in _parts(script):
+    for statement in _split(script):
         if any(f"INDEX {index} " in statement for index in WITHOUT_INDEX):
             continue
         text = statement.replace("WITHOUT ROWID", "").rstrip()
@@ -167,16 +161,25 @@ def _translated(script: str = SCHEMA) -> list[str]:
     return found
 
 
-def _parts(script: str) -> list[str]:
+def _split(script: str) -> list[str]:
+    """The statements of a script, without comments."""
     without_comments = re.sub(r"--[^\n]*", "", script)
     return [" ".join(part.split()) for part in without_comments.split(";") if part.strip()]
 
 
-def _wordy(made: list[str]) -> list[tuple[str, str]]:
+def _content_columns(statements: list[str]) -> list[tuple[str, str]]:
+    """Table and name of every column of text or bytes that these statements create."""
     found = []
-    for statement in made:
+    for statement in statements:
         match = re.match(r"CREATE TABLE (\w+) \((.*)\)", statement)
         if match:
             columns = re.findall(r"(\w+) (?:text|bytea)\b", match[2])
             found += [(match[1], column) for column in columns]
     return found
+
+
+def _without_statistics(columns: list[tuple[str, str]]) -> list[str]:
+    """Statements that keep samples of these columns out of PostgreSQL's catalogue."""
+    return [
+        f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0" for table, column in columns
+    ]

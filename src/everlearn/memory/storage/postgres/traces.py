@@ -1,14 +1,14 @@
 """Removes what deleted rows leave behind in PostgreSQL, and reports when it is gone.
 
-After an erase, rows are dead but their bytes are in the tables' files, and the old pages are in the
-write-ahead log (WAL), from where they go to standbys and archives:
+After an erase, the bytes of deleted rows are still in the tables' files and in the write-ahead log
+(WAL), which is sent to standbys and archives. A pending erase is in one of two states:
 
-    pages            every table is rewritten (VACUUM FULL): heap, indexes and TOAST
-    log LSN TIME     waits until the WAL before that position is gone from the server and has
-                     reached every standby, slot and archive
+    pages            every table has to be rewritten (VACUUM FULL): heap, indexes and TOAST
+    log LSN TIME     the WAL before that position has to be replayed by every standby, released by
+                     every slot, archived, and removed from the server
 
-Old WAL files may be renamed for later reuse (``wal_recycle``), so a file that was last written
-before the tables were rewritten still counts, whatever its name.
+PostgreSQL may rename old WAL files for later use (``wal_recycle``), so a file that was last written
+before TIME counts as old, whatever its name.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from everlearn.memory.storage.postgres.tables import WITH_CONTENT
 
 PAGES = "pages"
 WAIT_SECONDS = 2
-# Missing rights are reported, so that an administrator can step in.
+# The user lacks a right. Optional steps are then skipped, and missing checks are reported.
 DENIED = (errors.InsufficientPrivilege, errors.UndefinedFunction)
 
 STANDBYS = (
@@ -43,9 +43,9 @@ FILES = (
 def remove(db: psycopg.Connection[Any], state: str, *, wait: bool) -> str | None:
     """Continue from a state; returns the state reached, ``None`` when everything is gone."""
     if state == PAGES:
-        if not _rewritten(db, wait=wait):
+        if not _rewrite_tables(db, wait=wait):
             return PAGES
-        state = _mark(db)
+        state = _log_state(db)
     elif wait:
         _checkpoint(db)
     return state if waiting_for(db, state) else None
@@ -55,7 +55,7 @@ def waiting_for(db: psycopg.Connection[Any], state: str) -> list[str]:
     """What still holds write-ahead log from before an erase, as sentences."""
     if state == PAGES:
         return ["the tables are not rewritten yet; the next change does it"]
-    lsn, since = _parsed(state)
+    lsn, since = _parse_state(state)
     found = [f"the standby {row[0]} has not replayed it" for row in _rows(db, STANDBYS, lsn)]
     found += [f"the replication slot {row[0]} keeps it" for row in _rows(db, SLOTS, lsn)]
     if any(row[0] for row in _rows(db, ARCHIVE, lsn)):
@@ -64,8 +64,8 @@ def waiting_for(db: psycopg.Connection[Any], state: str) -> list[str]:
         count = db.execute(FILES, (lsn, since)).fetchone()
         if count is not None and count[0]:
             found.append(
-                f"{count[0]} files of the server's write-ahead log are older; they go with "
-                "checkpoints (at once with wal_recycle=off)"
+                f"{count[0]} files of the server's write-ahead log are older; checkpoints remove "
+                "them (at once with wal_recycle=off)"
             )
     except DENIED:
         found.append(
@@ -75,7 +75,7 @@ def waiting_for(db: psycopg.Connection[Any], state: str) -> list[str]:
     return found
 
 
-def _rewritten(db: psycopg.Connection[Any], *, wait: bool) -> bool:
+def _rewrite_tables(db: psycopg.Connection[Any], *, wait: bool) -> bool:
     """Rewrite every table; returns false if a reader holds one for longer than the timeout."""
     db.execute(f"SET lock_timeout = '{int(1000 * WAIT_SECONDS) if wait else 100}ms'".encode())
     try:
@@ -88,11 +88,11 @@ def _rewritten(db: psycopg.Connection[Any], *, wait: bool) -> bool:
     return True
 
 
-def _mark(db: psycopg.Connection[Any]) -> str:
-    """Current position and time of the write-ahead log; closes its file if permitted."""
+def _log_state(db: psycopg.Connection[Any]) -> str:
+    """The state after rewriting: position and time of the WAL; closes its file if permitted."""
     with contextlib.suppress(*DENIED):
         db.execute("SELECT pg_switch_wal()")
-    # File times have whole seconds: everything written from here on gets the next second.
+    # File times have whole seconds; wait for the next one, so that later writes have later times.
     row = db.execute(
         "SELECT pg_current_wal_lsn()::text, ceil(extract(epoch FROM clock_timestamp()))::float8, "
         "pg_sleep(1.0 - extract(epoch FROM clock_timestamp()) % 1.0)"
@@ -108,7 +108,7 @@ def _checkpoint(db: psycopg.Connection[Any]) -> None:
         db.execute("CHECKPOINT")
 
 
-def _parsed(state: str) -> tuple[str, float]:
+def _parse_state(state: str) -> tuple[str, float]:
     try:
         _, lsn, since = state.split()
         return lsn, float(since)

@@ -2,11 +2,12 @@
 
 A separate connection listens to the announcements of writers. Announcements may be lost with a
 connection, so the state is also read every half second. While the server is unreachable, the last
-known state stays, its age is reported, and the connection is retried.
+known stamp stays, its age is reported, and the connection is retried.
 """
 
 import contextlib
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -19,9 +20,11 @@ from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.postgres.connecting import connected
 
 POLL_SECONDS = 0.5
+# Longest pause between two attempts to reconnect.
 MOST_PAUSE_SECONDS = 2.0
 # Announced when teachings wait in the inbox; a change of the journal is announced by its stamp.
 INBOX = "inbox"
+CHANGE = re.compile(r"(\d{1,19}) (\d{1,19}) \d{1,19}", re.ASCII)
 
 logger = logging.getLogger("everlearn")
 
@@ -35,20 +38,20 @@ class Watch:
     ----------
     address : PostgresAddress
     stamp : tuple of int
-        The state that is already known.
-    order : callable, optional
+        The stamp of the last known change.
+    wake : callable, optional
         Called when teachings in the inbox wait for positions.
     """
 
     def __init__(
-        self, address: PostgresAddress, stamp: Stamp, order: Callable[[], None] | None = None
+        self, address: PostgresAddress, stamp: Stamp, wake: Callable[[], None] | None = None
     ) -> None:
         self._address = address
         self._stamp = stamp
-        self._order = order
-        self._heard_at = time.monotonic()
+        self._wake = wake
+        self._updated_at = time.monotonic()
         self._unreachable = False
-        self._news = threading.Condition()
+        self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="everlearn watch", daemon=True)
         self._thread.start()
@@ -56,28 +59,16 @@ class Watch:
     def stamp(self) -> Stamp:
         return self._stamp
 
-    def silent_seconds(self) -> float:
+    def seconds_since_update(self) -> float:
         """Seconds since the server last reported its state."""
-        return time.monotonic() - self._heard_at
+        return time.monotonic() - self._updated_at
 
-    @property
-    def is_unreachable(self) -> bool:
-        """Whether the server is currently unreachable."""
-        return self._unreachable
-
-    def heard(self, stamp: Stamp) -> None:
-        """Record a newer state; also called by this process's own writer."""
-        with self._news:
-            self._heard_at = time.monotonic()
+    def update(self, stamp: Stamp) -> None:
+        """Record the stamp of the latest change; also called by this process's own writer."""
+        with self._lock:
+            self._updated_at = time.monotonic()
             self._unreachable = False
-            if stamp != self._stamp:
-                self._stamp = stamp
-                self._news.notify_all()
-
-    def wait(self, seconds: float) -> None:
-        """Wait until something changes, or until the timeout."""
-        with self._news:
-            self._news.wait(seconds)
+            self._stamp = stamp
 
     def close(self) -> None:
         self._stop.set()
@@ -95,8 +86,8 @@ class Watch:
                     pause = 0.1
             except psycopg.Error as error:
                 if not self._unreachable:
-                    words = self._address.hidden(" ".join(str(error).split()))
-                    logger.warning("%s cannot be reached: %s", self._address, words)
+                    reason = self._address.hidden(" ".join(str(error).split()))
+                    logger.warning("%s cannot be reached: %s", self._address, reason)
                 self._unreachable = True
                 self._stop.wait(pause)
                 pause = min(2 * pause, MOST_PAUSE_SECONDS)
@@ -106,13 +97,22 @@ class Watch:
         while not self._stop.is_set():
             row = db.execute("SELECT version, tag FROM state").fetchone()
             if row is not None:
-                self.heard((int(row[0]), int(row[1])))
-            if self._order is not None and db.execute("SELECT 1 FROM inbox LIMIT 1").fetchone():
-                self._order()
+                self.update((int(row[0]), int(row[1])))
+            if self._wake is not None and db.execute("SELECT 1 FROM inbox LIMIT 1").fetchone():
+                self._wake()
             for notice in db.notifies(timeout=POLL_SECONDS):
                 if self._stop.is_set():
                     return
-                if notice.payload == INBOX:
-                    break
-                version, tag, _ = notice.payload.split()
-                self.heard((int(version), int(tag)))
+                stamp = _stamp_in(notice.payload)
+                if stamp is None:
+                    break  # read the state and the inbox
+                self.update(stamp)
+
+
+def _stamp_in(payload: str) -> Stamp | None:
+    """The stamp that a notification announces; ``None`` for any other payload.
+
+    Every user of the database can notify every channel.
+    """
+    match = CHANGE.fullmatch(payload)
+    return None if match is None else (int(match[1]), int(match[2]))

@@ -1,13 +1,15 @@
 """A Memory in a folder.
 
-journal.sqlite     what was taught, in order: the source of truth  (database.py)
-snapshot-*         the model at a position of the journal          (snapshot.py)
-prepared-*         the part of the model that questions need  (serving.py)
+journal.sqlite     what was taught, in order: the source of truth             (database.py)
+snapshot-*         the model at a position of the journal                     (snapshot.py)
+prepared-*         the part of the model that questions need                  (model/serving.py)
 reembed-*          vectors collected during a re-embedding
-writer.lock        held by the one process that teaches
+before-reembed-*   the journal before a re-embedding          (edits/before_reembed.py)
+writer.lock        held by the process that teaches
 """
 
 import contextlib
+import errno
 import mmap
 import os
 import sqlite3
@@ -16,10 +18,10 @@ from pathlib import Path
 
 from everlearn.errors import CannotWrite, MemoryBusy
 from everlearn.memory.storage.interface import Database
-from everlearn.memory.storage.rows import content_of, row_checksum
-from everlearn.memory.storage.schema import careful
-from everlearn.memory.storage.sqlite import beside
-from everlearn.memory.storage.sqlite.database import FILE, SQLiteDatabase
+from everlearn.memory.storage.rows import content_digest, row_checksum
+from everlearn.memory.storage.schema import hardened
+from everlearn.memory.storage.sqlite import derived_files
+from everlearn.memory.storage.sqlite.database import FILE, SQLiteDatabase, require_regular
 from everlearn.persistence import flush_folder, replace_file
 
 COLLECTED = (
@@ -27,7 +29,7 @@ COLLECTED = (
 )
 
 LOCK = "writer.lock"
-# Files that a killed process did not finish; only a writer makes them.
+# Prefixes of temporary files, which only a writer creates; a killed one leaves them behind.
 UNFINISHED = (
     ".snapshot-",
     ".prepared-",
@@ -74,8 +76,8 @@ class FolderStorage:
             with unfinished.open("rb+") as file:
                 os.fsync(file.fileno())
             # The write-ahead log of the damaged file would be applied to the new one.
-            for end in ("-wal", "-shm"):
-                (self.path / f"{FILE}{end}").unlink(missing_ok=True)
+            for suffix in ("-wal", "-shm"):
+                (self.path / f"{FILE}{suffix}").unlink(missing_ok=True)
             os.replace(unfinished, self.path / FILE)
             flush_folder(self.path)
         except OSError as error:
@@ -115,16 +117,24 @@ class FolderCaches:
         self._folder = folder
 
     def names(self, prefix: str) -> list[str]:
-        return sorted(path.name for path in self._folder.glob(f"{prefix}*"))
+        found = self._folder.glob(f"{prefix}*")
+        return sorted(p.name for p in found if os.path.isfile(p) or os.path.islink(p))
 
     def read(self, name: str) -> bytes:
-        return (self._folder / name).read_bytes()
+        return self._regular(name).read_bytes()
 
     def view(self, name: str) -> memoryview:
-        with (self._folder / name).open("rb") as file:
+        with self._regular(name).open("rb") as file:
             if not os.fstat(file.fileno()).st_size:
                 return memoryview(b"")
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+
+    def _regular(self, name: str) -> Path:
+        """The path of a file; anything else, such as a pipe, could make reading wait forever."""
+        path = self._folder / name
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, f"{path} is not a regular file")
+        return path
 
     def write(self, name: str, data: bytes) -> None:
         replace_file(self._folder / name, data)
@@ -139,7 +149,7 @@ class FolderCaches:
                 self.remove(name)
 
     @contextlib.contextmanager
-    def making(self, *, now: bool) -> Iterator[bool]:
+    def snapshot_lock(self, *, now: bool) -> Iterator[bool]:
         """Always true: there is a single writer."""
         yield True
 
@@ -152,42 +162,46 @@ class FolderCaches:
 
     def remove_derived(self) -> bool:
         try:
-            return beside.remove_derived(self._folder)
+            return derived_files.remove_derived(self._folder)
         except OSError:
             return False
 
     def remaining(self) -> list[str]:
-        return [*self.names("network-"), *beside.linked_parts(self._folder)]
+        return [*self.names("network-"), *derived_files.linked_parts(self._folder)]
 
     def older_than(self, when: float) -> list[str]:
-        return beside.older_than(self._folder, when)
+        return derived_files.older_than(self._folder, when)
 
 
 class CollectedFile:
     """Vectors of one embedder, collected in a separate file during a re-embedding.
 
-    The file is not trusted: if it is a link, has another schema, or a row was altered, the vector
+    The file is not trusted: a link or a file with another schema is replaced, and an altered row
     counts as missing.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with self._named():
-            if path.is_symlink() or not self._is_ours():
+        with self._translate_errors():
+            if path.is_symlink() or not self._has_expected_schema():
                 path.unlink()
-            self._db = careful(sqlite3.connect(path))
-            if self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() == (0,):
-                self._db.execute(COLLECTED)
+            self._db = hardened(sqlite3.connect(path))
+            try:
+                if self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone() == (0,):
+                    self._db.execute(COLLECTED)
+            except BaseException:
+                self._db.close()
+                raise
 
     def known(self) -> dict[bytes, bytes]:
         try:
             rows = self._db.execute("SELECT digest, vector, seal FROM vectors").fetchall()
         except sqlite3.DatabaseError:
             return {}
-        return {digest: vector for digest, vector, own in rows if self._intact(digest, vector, own)}
+        return {row[0]: row[1] for row in rows if self._is_intact(*row)}
 
     def add(self, digest: bytes, vector: bytes) -> None:
-        with self._named():
+        with self._translate_errors():
             row = digest, vector, self._checksum(digest, vector)
             self._db.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", row)
             self._db.commit()
@@ -195,25 +209,25 @@ class CollectedFile:
     def close(self) -> None:
         self._db.close()
 
-    def _is_ours(self) -> bool:
+    def _has_expected_schema(self) -> bool:
         if not self._path.exists():
             return True
         try:
-            with contextlib.closing(careful(sqlite3.connect(self._path), "query_only = ON")) as db:
+            with contextlib.closing(hardened(sqlite3.connect(self._path), "query_only = ON")) as db:
                 found = db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
         except (sqlite3.Error, UnicodeDecodeError):
             return False
         return found in ([], [(COLLECTED,)])
 
-    def _intact(self, digest: object, vector: object, own: object) -> bool:
+    def _is_intact(self, digest: object, vector: object, checksum: object) -> bool:
         both = isinstance(digest, bytes) and isinstance(vector, bytes)
-        return both and own == self._checksum(digest, vector)  # type: ignore[arg-type]
+        return both and checksum == self._checksum(digest, vector)  # type: ignore[arg-type]
 
     def _checksum(self, digest: bytes, vector: bytes) -> bytes:
-        return row_checksum(self._path.name, digest, content_of(vector))
+        return row_checksum(self._path.name, digest, content_digest(vector))
 
     @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:
@@ -226,13 +240,14 @@ class CollectedFile:
 class WriterLock:
     """Allows one writer at a time; held from creation to :meth:`release`.
 
-    The lock is an exclusive transaction on a separate file. The operating system releases it with
-    the process, however that ends, so no stale lock is left; and SQLite makes it work the same on
-    every system and between two threads of one process.
+    The lock is an exclusive transaction on a separate SQLite file, which works the same on every
+    system and between two threads of one process. The operating system releases it when the process
+    ends or is killed, so no stale lock is left.
     """
 
     def __init__(self, folder: Path) -> None:
         path = folder / LOCK
+        require_regular(path)
         try:
             self._db = sqlite3.connect(
                 path, timeout=0, isolation_level=None, check_same_thread=False

@@ -1,4 +1,4 @@
-"""Adds outputs to an ONNX network, without a second file.
+"""Adds an output to an ONNX network, or makes its input size variable, without the onnx package.
 
 A serialised Protocol Buffers message may be followed by another one of the same type: repeated
 fields are appended, embedded messages merged. So a graph gets one more output by appending a few
