@@ -97,8 +97,9 @@ def as_box(given: Any, width: int, height: int) -> Box:
 
 def rounded(numbers: Iterable[float]) -> Box:
     """A box as shares, rounded to a millionth, and never empty."""
+    # Zero is added because SQLite stores -0.0 as 0.0, and checksums tell the two apart.
     left, top, right, bottom = (
-        min(max(round(float(number), DECIMALS), 0.0), 1.0) for number in numbers
+        min(max(round(float(number), DECIMALS) + 0.0, 0.0), 1.0) for number in numbers
     )
     least = 10.0**-DECIMALS
     if right - left < least:

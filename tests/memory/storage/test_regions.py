@@ -50,6 +50,17 @@ def test_every_storage_keeps_the_same_boxes(where, tmp_path) -> None:
     assert things == expected[2]
 
 
+def test_a_box_at_minus_zero_is_stored_as_zero(where) -> None:
+    """SQLite stores -0.0 as 0.0, PostgreSQL keeps the sign."""
+    with Memory(where, embedder=Pixels(size=6, colour=True)) as memory:
+        picture = scene(1, ("red", 0, 0))
+        assert memory.teach(picture, "red", box=(-0.0, -0.0, 0.5, 0.5))
+        assert not memory.teach(picture, "red", box=(0.0, 0.0, 0.5, 0.5))
+        (taught,) = memory.teachings()
+        assert repr(taught.box) == repr(Box(0.0, 0.0, 0.5, 0.5))
+        assert memory.verify().ok
+
+
 @settings(deadline=None)
 @given(
     source=st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
