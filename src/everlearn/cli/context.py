@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from everlearn.cli.output import lacks_addresses
+from everlearn.cli.output import low_address_limit
 from everlearn.errors import InvalidParameter, OutOfMemory
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.images.folders import folded
@@ -85,13 +85,12 @@ def opened(
 ) -> "Memory":
     """The Memory named on the command line; closed when the command ends.
 
-    ``computes`` is false for commands that read the journal only, which little memory is enough
-    for.
+    ``computes`` is false for commands that only read the journal: they need little memory.
     """
     from everlearn.memory.memory import Memory
 
     if computes:
-        require_addresses(ctx.obj, network(ctx))
+        require_address_space(ctx.obj, network(ctx))
     limits = ctx.meta.get("limits", DEFAULT_LIMITS)
     memory = Memory(
         ctx.obj,
@@ -105,11 +104,11 @@ def opened(
     return memory
 
 
-def require_addresses(place: Any, named: str | None) -> None:
-    """Refuse to compute with a network if the process may use too few addresses for it."""
-    lacking = lacks_addresses()
-    if lacking and _needs_a_network(place, named):
-        raise OutOfMemory(lacking)
+def require_address_space(place: Any, named: str | None) -> None:
+    """Raise ``OutOfMemory`` if a network is needed and the limit on address space is too low."""
+    message = low_address_limit()
+    if message and _needs_a_network(place, named):
+        raise OutOfMemory(message)
 
 
 def _needs_a_network(place: Any, named: str | None) -> bool:

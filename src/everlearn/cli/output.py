@@ -27,8 +27,9 @@ from everlearn.memory.words import escaped
 PLAIN_SECONDS = 5.0
 CANNOT_WRITE = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
 
-# Address space that teaching with the default network needs, with two threads of BLAS; and with how
-# many it always fails, measured. BLAS may then ask for memory forever, without a message.
+# Address space that teaching with the default network needs, with two threads of BLAS; and the
+# largest with which it always fails. Both were measured. With too little, BLAS may ask for memory
+# forever, without a message.
 NEEDED_KB = 1_200_000 if COMPILED else 1_000_000
 TOO_FEW_KB = 1_000_000 if COMPILED else 890_000
 
@@ -154,7 +155,7 @@ def out_of_memory_advice(error: Exception) -> str | None:
 
 
 def address_limit() -> int | None:
-    """How many KB of addresses this process may use; None if there is no limit."""
+    """The limit on the address space of this process in KB; None if there is none."""
     try:
         import resource
     except ModuleNotFoundError:  # not available on Windows
@@ -163,8 +164,8 @@ def address_limit() -> int | None:
     return None if most == resource.RLIM_INFINITY else most // 1024
 
 
-def lacks_addresses() -> str:
-    """What to say if the limit on addresses is too low for a network; otherwise empty."""
+def low_address_limit() -> str:
+    """The message if the limit on address space is too low for a network; otherwise empty."""
     most = address_limit()
     return _too_few(most) if most is not None and most <= TOO_FEW_KB else ""
 

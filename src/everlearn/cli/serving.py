@@ -14,7 +14,7 @@ from everlearn.cli.context import (
     image_limits,
     keep_images,
     network,
-    require_addresses,
+    require_address_space,
     with_image_limits,
 )
 from everlearn.cli.output import as_json, notify, print_result, say
@@ -131,7 +131,7 @@ def serve(
         ingress=ingress,
     )
     configure_log(as_json=log == "json", verbose=verbose)
-    require_addresses(ctx.obj, network(ctx))
+    require_address_space(ctx.obj, network(ctx))
     with contextlib.ExitStack() as open_memories:
         memories = {
             name: open_memories.enter_context(
