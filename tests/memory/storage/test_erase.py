@@ -1,14 +1,16 @@
 """After an erase, no byte of what was erased is in any file of the folder."""
 
 import hashlib
+import hmac
 import json
 import os
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from attacks import traces
-from everlearn import Memory
+from everlearn import Memory, Pixels
 from everlearn.errors import NothingToUndo, UnknownLabel
 from everlearn.memory.edits import unknowns
 from everlearn.memory.edits.writing import TeachingWriter
@@ -216,6 +218,32 @@ def test_a_receipt_leaves_out_values_shared_with_other_teachings(filled, tmp_pat
     assert "none of the 3 items listed in the receipt is left" in str(found)
     memory.teach(both[::-1] * 2, "carla", source="camera")
     assert "a vector that was erased is still there" in memory.verify(path).problems
+
+
+@pytest.mark.parametrize("name", ["cup", "mug"])
+def test_a_receipt_of_one_box_lists_what_its_picture_does_not_share(tmp_path, rng, name):
+    """The picture and its path stay with the other box, and the name if that has it too."""
+    photo = tmp_path / "photo.png"
+    Image.fromarray(rng.integers(0, 255, (64, 64, 3), dtype=np.uint8)).save(photo)
+    left, right = (0.0, 0.0, 0.5, 0.5), (0.5, 0.5, 1.0, 1.0)
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach(photo, name, box=left)
+        memory.teach(photo, "cup", box=right)
+        erased, kept = (memory._opened.journal.vector_bytes(number) for number in (1, 2))
+        path, receipt = receipt_of(memory, tmp_path, id=1)
+        secret = memory._opened.journal.fact("receipt_key").encode()
+        expected = [erased] if name == "cup" else [erased, b"mug"]
+        assert receipt.erased == sorted(
+            hmac.new(secret, data, hashlib.sha256).hexdigest() for data in expected
+        )
+        assert (receipt.teachings, receipt.pending) == ([1], False)
+        assert memory.verify(path).problems == ()
+        data = b"".join(file.read_bytes() for file in memory.path.iterdir())
+        assert erased not in data
+        assert kept in data
+        assert [one.box for one in memory.teachings()] == [right]
+        memory.teach(photo, name, box=left)
+        assert "a vector that was erased is still there" in memory.verify(path).problems
 
 
 def test_guesses_cannot_be_tested_against_a_receipt_without_its_key(filled, tmp_path):

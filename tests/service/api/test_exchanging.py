@@ -9,8 +9,9 @@ from click.testing import CliRunner
 from everlearn import Client, Memory, errors
 from everlearn.cli.app import app
 from everlearn.memory.edits.writing import begin, ensure_kind
-from everlearn.memory.storage.rows import Example
+from everlearn.memory.storage.rows import Example, TaughtBox
 from everlearn.memory.storage.sqlite.database import FILE
+from everlearn.regions.boxes import Box
 from everlearn.service import client as client_module
 from tests.service.conftest import TOKEN
 
@@ -91,6 +92,24 @@ def test_forgotten_and_erased_teachings_do_not_come_back(client, home, other, ve
             ensure_kind(journal, old)
             journal.add(begin(journal, "teach"), "cup", old)
         assert client.merge(third).kept_out == 1
+
+
+@pytest.mark.parametrize("erase", [False, True])
+def test_one_of_two_boxes_of_a_name_is_passed_on_both_ways(client, memories, tmp_path, rng, erase):
+    home = memories["home"]
+    digest, vectors = bytes(32), rng.normal(size=(3, 12)).astype(np.float32)
+    boxes = [Box(0.0, 0.0, 0.5, 0.5), Box(0.5, 0.5, 1.0, 1.0), None]
+    with Memory(tmp_path / "other") as other:
+        for memory in (home, other):
+            for x, box in zip(vectors, boxes, strict=True):
+                region = None if box is None else TaughtBox(box, found=False)
+                assert memory.teach(Example(x, "", digest, region=region), "cup")
+        other.forget(id=1, erase=erase)
+        home.forget(id=2, erase=erase)
+        assert named(home) == {(digest.hex(), box, "cup") for box in (boxes[0], None)}
+        done = client.sync(other)
+        assert (done.here.forgotten, done.there.forgotten, done.equal) == (1, 1, True)
+        assert named(home) == named(other) == {(digest.hex(), None, "cup")}
 
 
 @pytest.mark.parametrize(("conflicts", "name"), [("here", "cup"), ("there", "mug")])
