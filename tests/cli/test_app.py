@@ -90,6 +90,30 @@ def test_teach_and_ask(run, photos):
     assert answers[0]["unknown"] is False
 
 
+@pytest.mark.parametrize(
+    "words", [("--as", "cup"), ("--box", "auto"), ("--every", "2"), ("--outermost",)]
+)
+def test_options_that_annotations_replace_are_refused(run, tmp_path, words):
+    refused = run("teach", "--boxes", tmp_path / "boxes.json", *words, expect=2)
+    assert "--boxes takes names and boxes from the annotations" in refused.stderr
+
+
+def test_boxes_are_taught_to_a_memory_in_a_database(address, photos, tmp_path):
+    photo = photos / "leaf" / "0.png"
+    with Image.open(photo) as picture:
+        width, height = picture.size
+    coco = {
+        "images": [{"id": 1, "file_name": str(photo), "width": width, "height": height}],
+        "categories": [{"id": 1, "name": "leaf"}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 40, 40]}],
+    }
+    (tmp_path / "boxes.json").write_text(json.dumps(coco))
+    words = ["-m", address, "--network", "pixels-4", "teach", "--regions", "whole"]
+    result = CliRunner().invoke(app, [*words, "--boxes", str(tmp_path / "boxes.json")])
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    assert result.stdout == "taught 1 box of 1 name in 1 image\n"
+
+
 def test_teach_as_a_name(run, photos):
     taught = as_json(run("teach", "--json", "--as", "plant", photos / "leaf"))
     assert taught == {"taught": 4, "repeated": 0, "unreadable": [], "left_out": []}

@@ -83,7 +83,7 @@ def test_unknown_is_printed_without_a_probability():
     assert (_verdict(known), _alternatives(known)) == ("cup 90%", "pen 10%")
 
 
-def test_what_is_just_inside_the_limit_is_called_probably():
+def test_a_picture_just_above_the_threshold_is_called_probably():
     only_just = Answers([Answer("cup", 0.9)], unknown=False, familiarity=0.5, threshold=0.5)
     only_just.probably = True
     assert _verdict(only_just) == "probably cup 90%"

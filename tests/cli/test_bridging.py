@@ -1,6 +1,7 @@
 """Commands that connect a Memory to other systems."""
 
 import json
+import socket
 import sys
 from datetime import datetime
 
@@ -72,7 +73,16 @@ def test_a_review_that_fails_later_is_reported_and_the_next_one_made(
     assert "does not answer" in run("immich", "--address", site.address, expect=1).stderr
 
 
-def test_what_is_missing_is_said(run, played, monkeypatch):
+def test_a_port_in_use_is_reported_in_one_line(run, site, monkeypatch):
+    monkeypatch.setenv("EVERLEARN_LABEL_STUDIO_KEY", "key")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = run("label-studio", "--address", site.address, "--port", str(port), expect=1)
+    assert result.stderr.startswith(f"everlearn: port {port} of 127.0.0.1 is in use; ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_missing_settings_are_reported(run, played, monkeypatch):
     assert "looks like 2026-01-31" in run("immich", "--since", "soon", expect=1).stderr
     monkeypatch.delenv("EVERLEARN_IMMICH_KEY")
     assert "EVERLEARN_IMMICH_KEY" in run("immich", expect=1).stderr

@@ -73,9 +73,9 @@ def test_a_recommendation_says_what_it_costs(tmp_path):
     assert costs["mean"][""] == "in use"
     advice = said.splitlines()[len(rows) + 1 :]
     word = next(row[0] for row in rows if row[0] in ("lda", "auto"))
-    assert advice[0].startswith(f"everlearn use {word} switches to it; each everlearn ask then ")
-    assert f"takes {costs[word]['each everlearn ask']}, beside" in advice[0]
-    assert advice[1].startswith("why, check and compare-networks are lost with it")
+    assert advice[0].startswith(f"{word} is better; everlearn use {word} switches to it. ")
+    assert f"each everlearn ask then takes {costs[word]['each everlearn ask']}, and" in advice[0]
+    assert advice[1] == "why, check and compare-networks do not work with it, only with ridge"
 
 
 def test_why_prints_probabilities(taught):
@@ -86,7 +86,7 @@ def test_why_prints_probabilities(taught):
     assert head == ["teaching", "name", "cup without it", "source"]
     assert re.fullmatch(r"\d+\.\d%", first[2])
     assert re.search(r"^cup: \d+\.\d%$", said, re.MULTILINE)
-    assert re.search(r"^without that picture: (cup|pen)$", said, re.MULTILINE)
+    assert re.search(r"^without the first picture: (cup|pen)$", said, re.MULTILINE)
     assert re.search(r"^without the first 2 pictures: (cup|pen)$", said, re.MULTILINE)
     assert "score" not in said
     assert "first 1" not in said
@@ -122,3 +122,37 @@ def test_advice_after_a_command_is_a_command(taught):
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1
     assert "everlearn reembed --regions main" in done.stderr
+
+
+def test_advice_names_the_options_of_the_command(taught, tmp_path):
+    """Each of these was in Python alone."""
+    folder, picture = taught
+    bad = tmp_path / "bad" / "cup"
+    bad.mkdir(parents=True)
+    (bad / "1.png").write_bytes(b"no image")
+
+    def said(*words):
+        done = CliRunner().invoke(app, ["-m", str(folder), *map(str, words)])
+        assert done.exit_code > 0, done.output
+        return done.output
+
+    assert "--skip-bad" in said("ingest", bad.parent)
+    for words in ((), ("cup", "--name", "cup"), ("--id", "1", "--source", picture)):
+        told = said("forget", *words)
+        assert "--id, or --name and --source" in told
+        assert not re.search(r"\w=", told)
+    assert run(folder, "use", "mean")[0] == 0
+    assert "everlearn use ridge" in said("find", picture)
+    assert "--yes" in said_after_loss(folder, picture)
+    assert run(folder, "reembed", "--regions", "main")[0] == 0
+    assert "everlearn reembed --regions whole" in said("ingest", bad.parent)
+
+
+def said_after_loss(folder, picture):
+    """What ``reembed`` says if a picture is gone, which is then put back."""
+    data = picture.read_bytes()
+    picture.unlink()
+    done = CliRunner().invoke(app, ["-m", str(folder), "reembed", "pixels-5"])
+    picture.write_bytes(data)
+    assert done.exit_code == 1
+    return done.stderr

@@ -75,7 +75,7 @@ class TestLittleMemory:
         done = CliRunner().invoke(app, ["-m", str(tmp_path / "memory"), *words])
         assert done.exit_code == 1
         *_, line = done.stderr.splitlines()
-        assert "650,000 KB of addresses (ulimit -v)" in line
+        assert "650,000 KB of address space (ulimit -v)" in line
         assert not (tmp_path / "memory").exists()
 
     def test_pixels_and_vectors_are_not(self, pictures, tmp_path):

@@ -20,7 +20,7 @@ from everlearn import Memory
 from everlearn.cli import output
 from everlearn.cli.app import app
 from everlearn.images.embedders import Pixels
-from everlearn.memory.words import spelled_out
+from everlearn.memory.words import escaped
 
 PICTURE = saved(photograph(40), "PNG")
 # Moves the cursor, sets the title of the window, turns text round, ends a line.
@@ -35,7 +35,7 @@ def run(folder, *words, expect=0):
 
 @given(st.text())
 def test_escaped_text_is_printable_and_unambiguous(words):
-    shown = spelled_out(words)
+    shown = escaped(words)
     assert shown.isprintable()
     if "\\" not in words:
         assert shown.encode("ascii", "backslashreplace").decode("unicode_escape") == words
@@ -211,7 +211,7 @@ def test_a_full_disk_for_the_output_is_reported_in_one_line(named):
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_little_memory_is_said_in_one_line(tmp_path, monkeypatch, raised):
+def test_too_little_memory_is_reported_in_one_line(tmp_path, monkeypatch, raised):
     """As raised by Python, by numpy and by numba; real limits end a process in too many ways."""
     import resource
 
@@ -224,7 +224,7 @@ def test_little_memory_is_said_in_one_line(tmp_path, monkeypatch, raised):
     assert done.exit_code == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("everlearn: there is not enough memory")
-    assert "700,000 KB of addresses (ulimit -v)" in line
+    assert "700,000 KB of address space (ulimit -v)" in line
 
 
 def test_every_printed_line_goes_through_one_function():
@@ -265,3 +265,22 @@ def test_errors_quote_hostile_paths_without_their_escape_codes(tmp_path, words):
     assert done.exit_code > 0
     assert "a\\x1b]0;title\\x07b.jpg" in done.output
     assert not set("\x1b\x07") & set(done.output)
+
+
+@pytest.mark.parametrize("command", ["ask", "check"])
+def test_files_are_written_even_if_the_output_is_closed(tmp_path, command):
+    """As with ``| head``, which ends the command while it prints."""
+    (tmp_path / "a.png").write_bytes(PICTURE)
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach(tmp_path / "a.png", "a")
+        memory.teach(np.zeros((9, 9, 3), np.uint8), "b")
+    out = {"ask": ("a.png", "--csv", "out", "--sort-into", "dir"), "check": ("--html", "out")}
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = ("-m", "memory", "--network", "pixels-4", command, *out[command])
+    done = everlearn(*words, stdout=writing, cwd=tmp_path)
+    os.close(writing)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "out").stat().st_size > 0
+    assert command == "check" or [path.name for path in tmp_path.glob("dir/*/*")] == ["a.png"]

@@ -47,6 +47,16 @@ def test_images_of_a_folder_are_divided_into_shards_with_their_labels(photos, mo
     assert changed == [False, False, True, False]
 
 
+def test_images_beside_the_class_folders_are_reported(photos, caplog):
+    before = [shard.identity for shard in listed(photos.folder)]
+    assert not caplog.records
+    for name in ("one.png", "two.png"):
+        (photos.folder / name).write_bytes((photos.folder / "lamp" / "1.png").read_bytes())
+    assert [shard.identity for shard in listed(photos.folder)] == before
+    assert "2 images directly in" in caplog.text
+    assert "one.png" in caplog.text
+
+
 def test_equal_blocks_of_one_array_are_different_shards(monkeypatch):
     monkeypatch.setattr("everlearn.cluster.listing.ROWS_PER_SHARD", 2)
     X, y = np.zeros((6, 3)), np.zeros(6, dtype=int)

@@ -33,7 +33,7 @@ def digits():
     return Examples(X[:900], y[:900]), Examples(X[900:], y[900:])
 
 
-def test_prequential_is_ask_then_learn(digits):
+def test_prequential_asks_then_learns(digits):
     train, _ = digits
     order = iid(train.y, 0)
     run = prequential(NearestClassMean(), train.X, train.y, order=order)
@@ -91,7 +91,7 @@ def test_estimators_of_every_library(digits, estimator, least):
     assert curve.rejected == {}
 
 
-def test_checkpointed_is_a_loop_with_tests(digits):
+def test_checkpointed_equals_a_loop_with_tests(digits):
     train, test = digits
     order = class_iid(train.y, 1)
     curve = checkpointed(NearestClassMean(), train, test, order, every=200, base=200, batch=7)
@@ -103,6 +103,12 @@ def test_checkpointed_is_a_loop_with_tests(digits):
     assert curve.accuracies == pytest.approx(expected)
     assert curve.seen == [200, 400, 600, 800, 900]
     assert [row["seen"] for row in curve.as_rows()] == curve.seen
+
+
+def test_the_distance_of_checkpoints_may_be_a_numpy_integer(digits):
+    train, test = digits
+    curve = checkpointed(NearestClassMean(), train, test, np.arange(10), every=np.int64(4))
+    assert curve.seen == [4, 8, 10]
 
 
 def test_only_seen_classes_are_asked_about(digits):

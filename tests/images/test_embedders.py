@@ -1,5 +1,6 @@
 """Embedders: vectors do not depend on the batch or on threads."""
 
+import copy
 import hashlib
 import json
 import sys
@@ -333,3 +334,16 @@ def test_torch_module_of_any_kind(pictures):
     expected = module(batch).mean((2, 3)).detach().numpy()
     assert np.allclose(vectors, expected, atol=1e-5)
     assert TorchEmbedder(torch.nn.Conv2d(3, 5, 7, stride=3), size=64).name != embedder.name
+
+
+def test_torch_module_in_bfloat16(pictures):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Conv2d(3, 5, 7, stride=3).to(torch.bfloat16)
+    embedder = TorchEmbedder(module, size=64)
+    exact = copy.deepcopy(module).float()
+    ours, theirs = embedder.embed(pictures), TorchEmbedder(exact, size=64).embed(pictures)
+    # bfloat16 has eight bits, so a number is rounded by up to 0.4 %.
+    assert np.allclose(ours, theirs, rtol=0.02, atol=0.02)
+    with torch.no_grad():
+        module.bias[0] += 1.0
+    assert TorchEmbedder(module, size=64).name != embedder.name

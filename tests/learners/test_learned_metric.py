@@ -7,7 +7,6 @@ from scipy.optimize import check_grad
 import everlearn
 from everlearn import NearestClassMean
 from everlearn.errors import NotForgettable, NotMergeable
-from everlearn.learners import learned_metric as module
 from everlearn.learners.learned_metric import _loss, learned_metric
 
 
@@ -40,16 +39,14 @@ def test_the_loss_is_the_one_of_the_definition(rng):
     assert error < 1e-5
 
 
-def test_it_tells_how_its_optimisation_ended(rng, monkeypatch):
+def test_it_tells_how_its_optimisation_ended(rng):
     X, y = noisy(rng, n_classes=3, per_class=40, n_noise=4)
     means = np.stack([X[y == k].mean(axis=0) for k in range(3)])
     share = np.full(len(y), 1.0 / len(y))
 
-    def learned(steps):
-        monkeypatch.setattr(module, "STEPS", steps)
-        return learned_metric(X, y, None, means, 5)
-
-    cut, before, late = learned(3), learned(2), learned(1000)
+    cut, before, late = (
+        learned_metric(X, y, None, means, 5, most_steps=steps) for steps in (3, 2, 1000)
+    )
     assert (cut.steps, cut.converged) == (3, False)
     assert cut.loss == pytest.approx(naive_loss(cut.W, X, y, share, means))
     assert cut.change == pytest.approx(before.loss - cut.loss)

@@ -18,7 +18,7 @@ def client(live):
         yield client
 
 
-def a_life(memory, folder):
+def use_every_method(memory, folder):
     """Uses the whole common interface; yields the results without times."""
     file = folder / "red.png"
     file.write_bytes(picture(200, 0, 0))
@@ -36,6 +36,7 @@ def a_life(memory, folder):
     yield memory.forget(name="deep blue")
     yield [(change.kind, change.count, change.names) for change in (memory.undo(), memory.redo())]
     yield [(change.kind, change.undone) for change in memory.history()]
+    yield memory.history(0)
     yield {name: record.count for name, record in memory.names().items()}
     yield [(row.id, row.name, row.source, row.has_thumbnail) for row in memory.teachings()]
     yield memory.thumbnail(1)
@@ -60,8 +61,8 @@ def test_a_client_behaves_like_a_memory(client, tmp_path):
     for folder in folders:
         folder.mkdir()
     with Memory(tmp_path / "own", embedder=Pixels(size=8, colour=True)) as memory:
-        own = list(a_life(memory, folders[0]))
-    for mine, theirs in zip(own, a_life(client, folders[1]), strict=True):
+        own = list(use_every_method(memory, folders[0]))
+    for mine, theirs in zip(own, use_every_method(client, folders[1]), strict=True):
         assert str(mine).replace(str(folders[0]), "") == str(theirs).replace(str(folders[1]), "")
 
 

@@ -153,7 +153,7 @@ def test_a_stream_whose_answers_are_not_read_makes_room(memories):
         wait_until(answered, seconds=30)
 
 
-def test_the_same_message_of_the_event_loop_is_logged_once_in_a_while():
+def test_repeated_messages_of_the_event_loop_are_suppressed():
     once = RepeatFilter(seconds=60.0)
     records = [
         logging.LogRecord("asyncio", logging.ERROR, "", 0, text, (), None)

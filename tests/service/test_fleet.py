@@ -1,4 +1,4 @@
-"""Several services over one Memory in a database: each change is told once."""
+"""Several services with one Memory in a database: each change is delivered once."""
 
 import contextlib
 import http.client
@@ -59,7 +59,7 @@ def heard(posts, count):
     return found
 
 
-def test_a_webhook_of_every_replica_is_told_each_change_once(address):
+def test_each_change_is_delivered_once_by_all_replicas_together(address):
     with (
         receiver() as (url, posts),
         replica(address, hooked(url)) as one,

@@ -166,7 +166,7 @@ def test_two_services_at_one_broker_do_not_collide(broker, memories):
     two.close()
 
 
-def test_two_cameras_of_one_memory_do_not_take_turns(memories):
+def test_two_cameras_of_one_memory_do_not_alternate(memories):
     told = []
     service = Service(memories, Settings())
     service.follow(lambda memory, kind, facts: told.append((kind, facts)))
@@ -208,7 +208,7 @@ def test_mqtt_pictures_share_the_queue_of_other_questions(broker, memories):
 
 
 @pytest.mark.parametrize("topic", ["", "ask", "everlearn/robot", "everlearn/robot/nobody/ask"])
-def test_a_topic_that_means_nothing_is_passed_over(memories, topic):
+def test_other_topics_are_ignored(memories, topic):
     pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
     service = Service(memories, Settings())
     mqtt = Mqtt(service, "127.0.0.1", 9, device="robot")
@@ -219,7 +219,7 @@ def test_a_topic_that_means_nothing_is_passed_over(memories, topic):
     service.close()
 
 
-def test_a_device_has_a_name_of_its_own_by_default(memories):
+def test_the_default_device_name_contains_that_of_the_memory(memories):
     pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
     service = Service(memories, Settings())
     mqtt = Mqtt(service, "127.0.0.1", 9)
@@ -246,7 +246,7 @@ def broker_at(port, folder):
 
 
 @broker_only
-def test_a_broker_that_comes_later_or_again_is_found_and_told(memories, tmp_path, caplog):
+def test_a_broker_that_starts_later_or_restarts_gets_the_state(memories, tmp_path, caplog):
     pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -172,7 +172,7 @@ def test_an_event_dropped_from_a_full_queue_is_not_awaited():
 
 
 @pytest.mark.parametrize("url", ["http://" + "x" * 70 + ".example/", "http://h:99999/"])
-def test_an_invalid_webhook_address_is_refused_at_the_start(url):
+def test_an_invalid_webhook_address_is_refused(url):
     with pytest.raises(InvalidParameter, match="a webhook looks like"):
         Webhooks([url], SECRET)
 

@@ -82,7 +82,7 @@ def test_class_batches_partition_the_classes(n_classes, step, data):
     assert all(not (a & b) for i, a in enumerate(seen) for b in seen[:i])
 
 
-def test_class_batches_in_an_order_of_ones_own():
+def test_class_batches_in_a_given_order():
     y = np.repeat(np.arange(5), 4)
     batches = orderings.class_batches(y, initial=2, step=2, classes=[3, 0, 4, 1])
     # A class that is not named does not come.

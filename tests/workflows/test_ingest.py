@@ -275,7 +275,7 @@ def test_parts_behind_a_link_are_named_and_not_removed(photos, secret, reference
         assert address in " ".join(memory.verify(tmp_path / "receipt.json").problems)
     assert list((place / "vectors").iterdir())
     told = CliRunner().invoke(app, ["-m", str(folder), "forget", "cup", "--erase", "--yes"])
-    assert f"is not erased: {address}" in told.output
+    assert f"not erased, though computed from the pictures: {address}" in told.output
 
 
 def test_a_checkpoint_that_cannot_be_searched_is_named_by_the_check(tmp_path):

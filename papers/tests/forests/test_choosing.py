@@ -2,14 +2,16 @@
 
 import numpy as np
 import pytest
+import sklearn
 from everlearn_papers.forests.choosing import choice, fit, in_words
 from everlearn_papers.forests.grids import at_the_end, not_converged
 from everlearn_papers.forests.protocol import ClassStream
 from everlearn_papers.forests.rivals import CLASSIFIERS, SVM, SVM_PASSES, MetricOfFirst, ending
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.fixes import parse_version
 
 from everlearn import NearestClassMean
-from everlearn.learners import learned_metric
+from everlearn.learners.learned_metric import STEPS
 from everlearn.streams.examples import Examples
 
 
@@ -26,15 +28,14 @@ def test_a_rival_that_does_not_converge_is_reported():
     assert fit(LogisticRegression(max_iter=1000), examples)
 
 
-def test_a_metric_stopped_too_early_is_reported(monkeypatch):
+def test_a_metric_stopped_too_early_is_reported():
     examples = stream().train
     late = MetricOfFirst(4, np.arange(4))
     assert fit(late, examples)
     found = ending(late, converged=True)
     assert found["converged"]
-    assert found["steps"] < learned_metric.STEPS
-    monkeypatch.setattr(learned_metric, "STEPS", 2)
-    cut = MetricOfFirst(4, np.arange(4))
+    assert found["steps"] < STEPS
+    cut = MetricOfFirst(4, np.arange(4), most_steps=2)
     assert not fit(cut, examples)
     found = [ending(cut, converged=False), found]
     assert found[0]["steps"] == 2
@@ -43,6 +44,10 @@ def test_a_metric_stopped_too_early_is_reported(monkeypatch):
     assert at_the_end([found]).startswith(f"loss at most {found[0]['loss']:.1g}, ")
 
 
+@pytest.mark.skipif(
+    parse_version(sklearn.__version__) < parse_version("1.9.1"),
+    reason="the number of passes may be read out of bounds",
+)
 def test_the_svm_runs_to_its_tolerance_and_a_warning_is_reported():
     """Not to ``max_iter``: scikit-learn's solver has a limit of its own."""
     examples = stream().train

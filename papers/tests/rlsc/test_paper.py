@@ -85,8 +85,9 @@ def test_the_quick_run(data_pack, tmp_path):
     data_pack("icub_camera50.npz")
     report = reproduce("rlsc", quick=True, out=tmp_path)
     results = json.loads((tmp_path / "results.json").read_text())["parts"]
-    printed = ["fig1", "fig2", "fig3", "table1", "substitutes", "regularization"]
+    printed = ["fig1", "fig2", "fig3", "table1", "substitutes", "categories", "regularization"]
     assert list(results) == [*printed, "turntable_figures", "update_time"]
+    assert {row["n_imb"] for row in results["categories"]["rows"]} == {1, 5}
     assert [row["examples before"] for row in results["update_time"]["rows"]] == [100, 300, 1000]
     rows = {
         (row["n_imb"], row["accuracy"], row["method"]): float(row["measured"].split()[0])

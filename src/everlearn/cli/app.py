@@ -11,10 +11,10 @@ import click
 
 from everlearn import __version__
 from everlearn.cli.context import Place
-from everlearn.cli.output import ends_well, little_memory, notify, print_json
+from everlearn.cli.output import notify, out_of_memory_advice, output_errors_reported, print_json
 from everlearn.errors import EverlearnError, MissingPackage
 from everlearn.memory.storage.postgres.address import PostgresAddress
-from everlearn.memory.words import spelled_out
+from everlearn.memory.words import escaped
 
 EPILOG = """\b
 Begin with a folder per class: everlearn teach photos/, then everlearn ask new.jpg
@@ -79,7 +79,7 @@ class App(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         as_json = "--json" in _words(ctx)
-        with ends_well():
+        with output_errors_reported():
             try:
                 return super().invoke(ctx)
             except EverlearnError as error:
@@ -91,10 +91,10 @@ class App(click.Group):
                 if as_json:
                     print_json({"error": error.format_message(), "kind": "WrongUsage"})
                 if type(error) is click.UsageError:  # others escape what they quote
-                    raise click.UsageError(spelled_out(error.message), error.ctx) from None
+                    raise click.UsageError(escaped(error.message), error.ctx) from None
                 raise
             except (MemoryError, ImportError, OSError) as error:
-                advice = little_memory(error)
+                advice = out_of_memory_advice(error)
                 if advice is None:
                     raise
                 notify(f"everlearn: {advice}")

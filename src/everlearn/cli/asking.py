@@ -11,7 +11,7 @@ import click
 
 from everlearn.cli.context import BOX, POSITIVE, image_limits, network, opened, with_image_limits
 from everlearn.cli.output import as_json, notify, print_result, print_table, progress, say, when
-from everlearn.errors import EverlearnError
+from everlearn.errors import CannotWrite, EverlearnError
 from everlearn.images.decode import Limits
 from everlearn.images.folders import ORDINARY, image_files, survey
 from everlearn.images.video import frames, is_video
@@ -83,7 +83,7 @@ def ask(
             "frames of a video are asked about as whole pictures and cannot be sorted into "
             "folders; everlearn find looks for things in a video"
         )
-    shown, asked = _shown(given, every or EVERY, image_limits(ctx))
+    shown, asked = _with_frames(given, every or EVERY, image_limits(ctx))
     prepared = None if remember or where else prepared_answers(ctx.obj, network(ctx))
     regions = (one if box is None else Region(one, box) for one in asked)
     results: list[Answers | Exception]
@@ -92,26 +92,48 @@ def ask(
     else:
         memory = opened(ctx, read_only=not remember)
         if where:
-            results = [_where(memory, file, top, remember) for file in asked]
+            results = [_ask_where(memory, file, top, remember) for file in asked]
         else:
             results = list(memory.ask_many(regions, top=top, remember=remember))
+    not_written = _written(shown, results, table, sort_into)
     print_result([_described(file, found) for file, found in zip(shown, results, strict=True)])
     rows = [
         [str(file), _verdict(found), _alternatives(found)]
         for file, found in zip(shown, results, strict=True)
     ]
     print_table(["file", "answer", "also possible"], rows)
-    if table is not None:
-        _write_csv(table, shown, results)
-    if sort_into is not None:
-        copied = sort_into_folders(sort_into, zip(shown, results, strict=True))
-        notify(f"copied {counted(copied, 'file')} into {sort_into}")
+    if not_written is not None:
+        raise not_written
     if any(isinstance(found, Exception) for found in results):
         sys.exit(1)
 
 
-def _shown(given: Sequence[Path], every: float, limits: Limits) -> tuple[list[Path], Iterator[Any]]:
-    """Images, and videos frame by frame; the list is filled with each path as it is read."""
+def _written(
+    files: Sequence[Path],
+    results: Sequence[Answers | Exception],
+    table: Path | None,
+    sort_into: Path | None,
+) -> CannotWrite | None:
+    """Write what was asked for, before printing, which a closed pipe may end; returns the error."""
+    try:
+        if table is not None:
+            _write_csv(table, files, results)
+        if sort_into is not None:
+            copied = sort_into_folders(sort_into, zip(files, results, strict=True))
+            notify(f"copied {counted(copied, 'file')} into {sort_into}")
+    except CannotWrite as error:
+        return error
+    return None
+
+
+def _with_frames(
+    given: Sequence[Path], every: float, limits: Limits
+) -> tuple[list[Path], Iterator[Any]]:
+    """What to ask about: images, and the frames of videos; and the file of each.
+
+    The list of files is complete once everything was read: only then it is known how many frames a
+    video has.
+    """
     files: list[Path] = []
 
     def each() -> Iterator[Any]:
@@ -146,7 +168,7 @@ def _no_formula(cell: str) -> str:
     return f"'{cell}" if cell.startswith(FORMULA) else cell
 
 
-def _where(memory: Any, file: Path, top: int, remember: bool) -> Answers | Exception:
+def _ask_where(memory: Any, file: Path, top: int, remember: bool) -> Answers | Exception:
     try:
         answers: Answers = memory.ask(file, where=True, top=top, remember=remember)
     except EverlearnError as error:
@@ -191,7 +213,7 @@ def evaluate(ctx: click.Context, folder: Path, plot: Path | None) -> None:
     with progress("asking", len(found.files)) as step:
         result = evaluate_files(opened(ctx, read_only=True), found.files, progress=step)
     not_drawn = None if plot is None else _drawn(result, plot)
-    print_result(_evaluation(result) | ({"plot_error": not_drawn} if not_drawn else {}))
+    print_result(_as_facts(result) | ({"plot_error": not_drawn} if not_drawn else {}))
     _say_evaluation(result)
     for reason, left in found.left_out.items():
         if reason not in ORDINARY:
@@ -210,7 +232,7 @@ def _drawn(result: Evaluation, plot: Path) -> str | None:
     return None
 
 
-def _evaluation(result: Evaluation) -> dict[str, Any]:
+def _as_facts(result: Evaluation) -> dict[str, Any]:
     return {
         "accuracy": result.accuracy if result.n_known else None,
         "images": result.n_known,
@@ -239,7 +261,7 @@ def _say_evaluation(result: Evaluation) -> None:
     if result.taught:
         say(
             f"careful: {len(result.taught)} of these images were taught, so this accuracy says "
-            "little about new ones; evaluate on images it has not seen",
+            "little about new ones; evaluate on images that were not taught",
             err=True,
         )
     for file, error in result.unreadable:

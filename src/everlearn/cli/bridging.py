@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from everlearn.cli.context import opened
+from everlearn.cli.context import cannot_listen, opened
 from everlearn.cli.output import as_json, notify, print_result, say
 from everlearn.errors import EverlearnError, InvalidParameter
 
@@ -96,7 +96,10 @@ def label_studio(
     bridge = LabelStudio(
         _memory(ctx, service), address=address, api_key=key, image_hosts=image_hosts
     )
-    server = make_server(bridge, secret or secrets.token_hex(16), host=host, port=port)
+    try:
+        server = make_server(bridge, secret or secrets.token_hex(16), host=host, port=port)
+    except OSError as error:
+        raise cannot_listen(host, port, error) from None
     print_result({"address": server.address})
     say(f"In Label Studio, Settings > Model > Connect Model: {server.address}")
     with server:
@@ -258,19 +261,19 @@ def _date(text: str | None) -> datetime:
 
 
 def _repeat(review: Callable[[], "Review"], pause: float, looks: int | None) -> None:
-    """Review until stopped; only the first review may fail."""
-    _show(review())
+    """Review until stopped; an error ends the command in the first review, and is printed later."""
+    _report(review())
     done = 1
     while looks is None or done < looks:
         time.sleep(pause)
         try:
-            _show(review())
+            _report(review())
         except EverlearnError as error:
             notify(f"everlearn: {error}")
         done += 1
 
 
-def _show(done: "Review") -> None:
+def _report(done: "Review") -> None:
     print_result(dataclasses.asdict(done))
     if any(dataclasses.astuple(done)):
         say(

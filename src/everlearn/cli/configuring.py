@@ -25,7 +25,9 @@ class Share(click.FloatRange):
     "basic without everlearn-networks]",
 )
 @click.option(
-    "--accept", type=Share(), help="Share of new pictures of taught things to accept, at least."
+    "--accept",
+    type=Share(),
+    help="Lower bound on the share of new pictures of taught things that are not called unknown.",
 )
 @as_json
 @click.pass_context
@@ -48,8 +50,8 @@ def init(ctx: click.Context, word: str | None, accept: float | None) -> None:
 def strictness(ctx: click.Context, accept: float | None) -> None:
     """Show or set how readily a picture is called unknown.
 
-    ACCEPT is the share of pictures of familiar things that are recognised as familiar, at least:
-    0.99 calls less unknown, 0.9 more.
+    At least the share ACCEPT of new pictures of taught things is not called unknown: with 0.99
+    fewer pictures are called unknown, with 0.9 more.
     """
     memory = opened(ctx, read_only=accept is None)
     if accept is not None:
@@ -102,9 +104,9 @@ def compare_classifiers(ctx: click.Context, classifiers: tuple[str, ...]) -> Non
         return
     best = better[0]
     say(
-        f"everlearn use {best.classifier} switches to it; each everlearn ask then takes "
-        f"{best.ask_seconds:.2f} s, beside looking at the picture, and the first one after a "
-        f"change {best.seconds:.1f} s"
+        f"{best.classifier} is better; everlearn use {best.classifier} switches to it. Besides "
+        f"embedding the picture, each everlearn ask then takes {best.ask_seconds:.2f} s, and the "
+        f"first one after a change {best.seconds:.1f} s"
     )
     if best.classifier != "ridge":
-        say("why, check and compare-networks are lost with it: they explain answers of ridge only")
+        say("why, check and compare-networks do not work with it, only with ridge")

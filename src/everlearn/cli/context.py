@@ -1,6 +1,7 @@
-"""Shared by commands: opening the Memory, image limits, and names typed by hand."""
+"""Shared by commands: opening the Memory, image limits, addresses, and names typed by hand."""
 
 import contextlib
+import errno
 import math
 import os
 import sys
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from everlearn.cli.output import lacks_addresses
-from everlearn.errors import OutOfMemory
+from everlearn.errors import InvalidParameter, OutOfMemory
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.images.folders import folded
 from everlearn.memory.storage.locations import is_address, storage_at
@@ -161,6 +162,18 @@ def _noted(field: str, unit: int) -> Callable[..., None]:
             ctx.meta["limits"] = Limits(**chosen)
 
     return note
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> InvalidParameter:
+    """The error of a command that cannot listen on its address."""
+    if error.errno == errno.EADDRINUSE:
+        return InvalidParameter(
+            f"port {port} of {host} is in use; stop what listens there, or choose another with "
+            "--port"
+        )
+    return InvalidParameter(
+        f"{host}:{port} cannot be listened on: {error.strerror}; check --host and --port"
+    )
 
 
 class BoxNumbers(click.ParamType[Any]):

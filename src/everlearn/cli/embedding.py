@@ -19,9 +19,9 @@ from everlearn.regions.region_embedder import MODES, Mode
 Numbers = tuple[float, ...]
 
 
-def of_an_onnx_file(command: Callable[..., Any]) -> Callable[..., Any]:
+def preprocessing_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add options for preprocessing that an ONNX file may not specify."""
-    more = "One number, or three with commas. Needed only if the file does not say."
+    more = "One number, or three with commas. Needed only if the file does not specify it."
     for option in (
         click.option("--scale", callback=_numbers, help=f"Pixels are divided by this. {more}"),
         click.option("--mean", callback=_numbers, help=f"Subtracted from pixels, 0 to 255. {more}"),
@@ -49,7 +49,7 @@ def _plain(numbers: Numbers | None) -> float | Numbers | None:
 
 @click.command()
 @click.argument("model", required=False)
-@of_an_onnx_file
+@preprocessing_options
 @click.option(
     "--regions",
     type=click.Choice(MODES),
@@ -92,11 +92,11 @@ def reembed(
             raise
         say(f"{missing}", err=True)
         lost = counted(missing.count, "teaching")
-        click.confirm(f"go on without {lost}?", abort=True, err=True)
+        click.confirm(f"continue without {lost}?", abort=True, err=True)
         done = changed(drop=True)
     print_result(vars(done))
     for number, source in done.left_out:
-        say(f"can no longer be read, does not count: {number} {source}", err=True)
+        say(f"left out: teaching {number}, {source} can no longer be read", err=True)
     say(
         f"{counted(done.done, 'teaching')} with new vectors, {len(done.left_out)} left out; "
         "everlearn undo takes it back"
@@ -121,7 +121,7 @@ def relocate(ctx: click.Context, old: str, new: str) -> None:
 
 @click.command("compare-networks")
 @click.argument("models", nargs=-1, required=True)
-@of_an_onnx_file
+@preprocessing_options
 @as_json
 @click.pass_context
 def compare_networks(
@@ -152,7 +152,7 @@ def compare_networks(
             f"{cost.milliseconds:.0f}", _duration(cost.switch_seconds), f"{cost.megabytes:.0f}"
         ]  # fmt: skip
         rows.append(about + costs)
-    titles = ["network", "right, each left out", "teachings", "not readable",
+    titles = ["network", "right, leave-one-out", "teachings", "unreadable",
               "ms a picture", "to switch", "MB on disk"]  # fmt: skip
     print_table(titles, rows)
 

@@ -13,15 +13,13 @@ from everlearn.cli.context import POSITIVE, image_limits, opened, with_image_lim
 from everlearn.cli.output import as_json, print_result, print_table, progress, say
 from everlearn.errors import CannotWrite, EverlearnError
 from everlearn.images.decode import open_picture
-from everlearn.images.folders import require_name
-from everlearn.memory.answers import Answers, Outcome
+from everlearn.memory.answers import Answers
 from everlearn.memory.finding import Thing
 from everlearn.memory.following import FollowedFrame, TrackedThing
-from everlearn.regions.annotations import read_annotations
 from everlearn.regions.boxes import Box
 from everlearn.regions.drawing import VideoFile, drawn
 from everlearn.regions.proposals import FEW, MOST
-from everlearn.regions.region_embedder import MODES, Mode, Region
+from everlearn.regions.region_embedder import MODES, Mode
 
 PATH = click.Path(path_type=Path)
 most_boxes = click.IntRange(1, 1000)
@@ -50,7 +48,7 @@ def find(
     everything: bool,
     remember: bool,
 ) -> None:
-    """Which things are in these images, and where?"""
+    """Find the things in these images, and where they are."""
     places = {} if out is None else _places(files, out)
     memory = opened(ctx, read_only=not remember)
     results: list[dict[str, Any]] = []
@@ -143,11 +141,11 @@ def compare_regions(ctx: click.Context, modes: tuple[Mode, ...]) -> None:
     """Test whether the main thing is recognised better than the whole image."""
     memory = opened(ctx)
     chosen = modes or ("whole", "main")
-    with progress("looking", len(chosen) * memory.info()["teachings"]) as step:
+    with progress("embedding", len(chosen) * memory.info()["teachings"]) as step:
         found = memory.compare_regions(chosen, progress=lambda *_: step())
     print_result([asdict(comparison) for comparison in found])
     rows = [[c.regions, f"{c.accuracy:.1%}", str(c.teachings), str(c.left_out)] for c in found]
-    print_table(["regions", "right, each left out", "teachings", "not readable"], rows)
+    print_table(["regions", "right, leave-one-out", "teachings", "unreadable"], rows)
 
 
 def _tell(frame: FollowedFrame) -> None:
@@ -225,53 +223,3 @@ def _save(picture: Any, path: Path) -> None:
         picture.save(path)
     except (OSError, ValueError) as error:
         raise CannotWrite(f"{path} cannot be written: {error}") from None
-
-
-def teach_boxes(
-    ctx: click.Context,
-    paths: tuple[Path, ...],
-    images: Path | None,
-    regions: Mode | None,
-    *,
-    plan: bool,
-    again: bool,
-    also: bool,
-) -> None:
-    """Teach annotated boxes; the rest of each picture is background."""
-    found = [picture for path in paths for picture in read_annotations(path, images)]
-    names = Counter(name for picture in found for name, _ in picture.things)
-    for name in names:
-        require_name(name)
-    if plan:
-        print_result({"names": dict(names), "images": len(found)})
-        print_table(["name", "boxes"], [[name, str(count)] for name, count in names.items()])
-        return
-    new = not (Path(ctx.obj) / "journal.sqlite").exists()
-    failures: list[Outcome] = []
-    with progress("teaching", sum(names.values())) as step:
-
-        def acknowledge(outcome: Outcome) -> None:
-            step()
-            if outcome.error is not None:
-                failures.append(outcome)
-
-        memory = opened(ctx, regions=regions or ("things" if new else None))
-        pairs = (
-            (Region(Path(picture.file), box), name)
-            for picture in found
-            for name, box in picture.things
-        )
-        summary = memory.teach_many(pairs, again=again, also=also, acknowledge=acknowledge)
-    print_result(
-        {
-            "taught": summary.taught,
-            "repeated": summary.repeated,
-            "unreadable": [{"file": f.source, "error": str(f.error)} for f in failures],
-        }
-    )
-    for failure in failures:
-        say(f"not taught: {failure.error}", err=True)
-    repeated = f", {summary.repeated} known already" if summary.repeated else ""
-    say(f"taught {summary.taught} boxes of {len(names)} names in {len(found)} images{repeated}")
-    if failures:
-        sys.exit(1)

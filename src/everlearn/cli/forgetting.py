@@ -1,5 +1,6 @@
 """Commands that forget and undo: forget, undo, redo, history."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -9,7 +10,8 @@ from everlearn.cli.output import as_json, print_result, print_table, say, when
 from everlearn.errors import InvalidInput
 from everlearn.memory.edits.forgetting import Forgotten
 from everlearn.memory.edits.operations import Change
-from everlearn.memory.words import counted, listed, spelled_out
+from everlearn.memory.storage.receipts import Receipt
+from everlearn.memory.words import counted, escaped, listed
 
 yes = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
@@ -37,22 +39,24 @@ def forget(
     yes: bool,
 ) -> None:
     """Forget a name, an image, or everything from a folder."""
-    _require_words(what=what, name=name, source=source)
+    _require_not_empty({"WHAT": what, "--name": name, "--source": source})
+    if sum(given is not None for given in (what, name or source, id)) != 1:
+        raise click.UsageError("give one thing to forget: WHAT, --id, or --name and --source")
     if receipt is not None and not erase:
         raise click.UsageError("--receipt is for --erase")
     place = None if source is None else str(Path(source).absolute())
     memory = opened(ctx)
     planned = memory.would_forget(what, id=id, name=name, source=place, erase=erase)
-    if not yes and _is_much(planned, erase=erase, by_folder=source is not None):
+    if not yes and _needs_confirmation(planned, erase=erase, by_source=source is not None):
         lost = " for good, without undo" if erase else ""
-        click.confirm(spelled_out(f"forget {planned}{lost}?"), abort=True, err=True)
+        click.confirm(escaped(f"forget {planned}{lost}?"), abort=True, err=True)
     done = memory.forget(what, id=id, name=name, source=place, erase=erase)
     if receipt is not None and done.receipt is not None:
         done.receipt.save(receipt)
     print_result(_as_facts(done))
     say(f"forgot {done}" + ("" if erase else "; everlearn undo takes it back"))
     if done.receipt is not None:
-        _say_how_complete(done)
+        _say_how_complete(done.receipt)
 
 
 @click.command()
@@ -61,9 +65,9 @@ def forget(
 def undo(ctx: click.Context) -> None:
     """Undo the last operation: everything that one command or action did."""
     memory = opened(ctx)
-    meant = memory.would_undo()
-    say(f"undoing: {meant.about}", err=True)
-    _say("undone", memory.undo(meant.id))
+    last = memory.would_undo()
+    say(f"undoing: {last.about}", err=True)
+    _report("undone", memory.undo(last.id))
 
 
 @click.command()
@@ -72,13 +76,13 @@ def undo(ctx: click.Context) -> None:
 def redo(ctx: click.Context) -> None:
     """Redo what was undone last."""
     memory = opened(ctx)
-    meant = memory.would_redo()
-    say(f"redoing: {meant.about}", err=True)
-    _say("redone", memory.redo(meant.id))
+    last = memory.would_redo()
+    say(f"redoing: {last.about}", err=True)
+    _report("redone", memory.redo(last.id))
 
 
 @click.command()
-@click.option("--limit", default=20, show_default=True, help="How many at most.")
+@click.option("--limit", default=20, show_default=True, help="Maximum number of operations.")
 @as_json
 @click.pass_context
 def history(ctx: click.Context, limit: int) -> None:
@@ -92,40 +96,36 @@ def history(ctx: click.Context, limit: int) -> None:
     print_table(["when", "what", "count", "names", ""], rows)
 
 
-def _require_words(**words: str | None) -> None:
-    for option, word in words.items():
-        if word is not None and not word.strip():
-            raise InvalidInput(
-                f"the word for {option.upper()} is empty and selects nothing; is a variable unset?"
-            )
+def _require_not_empty(arguments: Mapping[str, str | None]) -> None:
+    for argument, value in arguments.items():
+        if value is not None and not value.strip():
+            raise InvalidInput(f"{argument} is empty and selects nothing; is a variable unset?")
 
 
-def _is_much(planned: Forgotten, *, erase: bool, by_folder: bool) -> bool:
-    return erase or by_folder or len(planned.names) > 1
+def _needs_confirmation(planned: Forgotten, *, erase: bool, by_source: bool) -> bool:
+    return erase or by_source or len(planned.names) > 1
 
 
-def _say_how_complete(done: Forgotten) -> None:
-    assert done.receipt is not None
-    if done.receipt.also_removed:
-        say(f"also removed: {done.receipt.also_removed} teachings forgotten before")
-    if done.receipt.unknowns_removed:
-        unknown = counted(done.receipt.unknowns_removed, "unknown image")
+def _say_how_complete(receipt: Receipt) -> None:
+    if receipt.also_removed:
+        say(f"also removed: {counted(receipt.also_removed, 'teaching')} forgotten before")
+    if receipt.unknowns_removed:
+        unknown = counted(receipt.unknowns_removed, "unknown image")
         say(f"also removed: {unknown} that resembled it or were dropped before")
-    if done.receipt.pending:
+    if receipt.pending:
         say(
             "the erase is pending: a reader still holds the old state of the journal, or a file "
             "could not be removed. The next change, or the next command that teaches, finishes it; "
-            "everlearn verify shows whether it is complete",
+            "everlearn verify says whether it is complete",
             err=True,
         )
-    if done.receipt.remaining:
+    if receipt.remaining:
         say(
-            "what was made from the pictures before is not erased: "
-            f"{', '.join(done.receipt.remaining)}; change to another network (everlearn reembed), "
-            "then remove these files",
+            f"not erased, though computed from the pictures: {', '.join(receipt.remaining)}; "
+            "change to another network (everlearn reembed), then remove these files",
             err=True,
         )
-    elif not done.receipt.pending:
+    elif not receipt.pending:
         say("the erase is complete: no byte of it is left in the folder")
 
 
@@ -136,7 +136,7 @@ def _as_facts(done: Forgotten) -> dict[str, object]:
     return facts
 
 
-def _say(done: str, change: Change) -> None:
+def _report(done: str, change: Change) -> None:
     print_result({done: vars(change)})
     say(f"{done}: {change.about}")
 

@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, notify, print_result, say
+from everlearn.cli.output import PLAIN_SECONDS, as_json, notify, print_result, say
 from everlearn.cluster import Progress, fit
 from everlearn.errors import InvalidInput
 from everlearn.images.shipped import default_embedder
@@ -18,9 +18,6 @@ from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.words import counted
 from everlearn.persistence import save
 from everlearn.workflows import ingest as workflow
-
-# Without a terminal, seconds between lines of progress.
-PLAIN_SECONDS = 5.0
 
 
 @click.command()
@@ -88,7 +85,7 @@ def ingest(
             engine=engine,
             workers=workers,
             on_bad=on_bad,
-            progress=_shown(),
+            progress=_progress_line(),
         )
         into, taught, shards, left_out = str(ctx.obj), found.taught, found.shards, found.left_out
         names = len(memory.names())
@@ -102,7 +99,7 @@ def ingest(
             checkpoint=parts,
             keep_shards=keep_shards,
             on_bad=on_bad,
-            progress=_shown(),
+            progress=_progress_line(),
         )
         save(trained, model)
         into, taught, shards = str(model), trained.rows, len(trained.ledger)
@@ -114,8 +111,8 @@ def ingest(
         sys.exit(1)
 
 
-def _shown() -> Callable[[Progress], None]:
-    """Report progress on standard error: how far, how fast, how much time is left."""
+def _progress_line() -> Callable[[Progress], None]:
+    """Prints progress on standard error: how far, how fast, how much time is left."""
     start = time.monotonic()
     said = 0.0
 

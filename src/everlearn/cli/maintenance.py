@@ -8,9 +8,9 @@ import click
 from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, print_result, say
 from everlearn.errors import AlreadyThere
-from everlearn.memory.storage.backup import restore as restored
+from everlearn.memory.storage.backup import restore as restore_backup
 from everlearn.memory.storage.locations import storage_at
-from everlearn.memory.words import spelled_out
+from everlearn.memory.words import counted, escaped
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -31,10 +31,9 @@ def verify(ctx: click.Context, receipt: Path | None) -> None:
         say(f"wrong: {problem}", err=True)
     if found.erase_pending:
         say("an erase is not finished; the next command that teaches finishes it")
-    if found.ok:
-        say(str(found))
     if not found.ok:
         sys.exit(1)
+    say(str(found))
 
 
 @click.group()
@@ -52,13 +51,12 @@ def check(ctx: click.Context, file: Path) -> None:
     print_result({"complete": not waiting, "waiting": waiting})
     for reason in waiting:
         say(f"pending: {reason}")
-    if not waiting:
-        say(
-            f"complete: nothing listed in {file} is left; copies and base backups made "
-            "before the erase are not checked"
-        )
     if waiting:
         sys.exit(1)
+    say(
+        f"complete: nothing listed in {file} is left; copies and base backups made before the "
+        "erase are not checked"
+    )
 
 
 @click.command()
@@ -84,7 +82,7 @@ def restore(ctx: click.Context, source: Path, yes: bool) -> None:
         raise AlreadyThere(f"{source} is the Memory itself; give the folder of a backup")
     if storage.exists() and not yes:
         question = f"{ctx.obj} holds a Memory, which the backup would replace; continue?"
-        click.confirm(spelled_out(question), abort=True, err=True)
-    count = restored(source, ctx.obj)
+        click.confirm(escaped(question), abort=True, err=True)
+    count = restore_backup(source, ctx.obj)
     print_result({"restored": str(source), "teachings": count})
-    say(f"restored {count} teachings from {source} to {ctx.obj}")
+    say(f"restored {counted(count, 'teaching')} from {source} to {ctx.obj}")

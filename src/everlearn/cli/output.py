@@ -21,13 +21,13 @@ from typing import Any
 import click
 
 from everlearn.acceleration import COMPILED
-from everlearn.memory.words import spelled_out
+from everlearn.memory.words import escaped
 
 # Without a terminal, seconds between lines of progress.
 PLAIN_SECONDS = 5.0
 CANNOT_WRITE = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG)
 
-# Addresses that teaching with the default network needs, with two threads of BLAS; and with how
+# Address space that teaching with the default network needs, with two threads of BLAS; and with how
 # many it always fails, measured. BLAS may then ask for memory forever, without a message.
 NEEDED_KB = 1_200_000 if COMPILED else 1_000_000
 TOO_FEW_KB = 1_000_000 if COMPILED else 890_000
@@ -38,7 +38,7 @@ PATH_COLUMNS = ("file", "source")
 _JSON = "everlearn.json"
 
 
-def _remember(ctx: click.Context, _: click.Parameter, chosen: bool) -> None:
+def _store_choice(ctx: click.Context, _: click.Parameter, chosen: bool) -> None:
     ctx.meta[_JSON] = chosen
 
 
@@ -46,7 +46,7 @@ as_json = click.option(
     "--json",
     is_flag=True,
     expose_value=False,
-    callback=_remember,
+    callback=_store_choice,
     help="Print JSON for programs to read.",
 )
 
@@ -64,12 +64,12 @@ class Stopped(KeyboardInterrupt):
 def say(words: str, *, err: bool = False) -> None:
     """Print one line for a person; nothing with ``--json``."""
     if not wants_json():
-        click.echo(spelled_out(words), err=err)
+        click.echo(escaped(words), err=err)
 
 
 def notify(words: str) -> None:
     """Print one line on standard error, also with ``--json``."""
-    click.echo(spelled_out(words), err=True)
+    click.echo(escaped(words), err=True)
 
 
 def print_result(value: Any) -> None:
@@ -87,7 +87,7 @@ def print_table(columns: list[str], rows: list[list[str]], title: str | None = N
     """Print a table on a terminal, tab-separated lines otherwise; nothing with ``--json``."""
     if wants_json():
         return
-    safe = [[spelled_out(cell) for cell in row] for row in rows]
+    safe = [[escaped(cell) for cell in row] for row in rows]
     if not _on_a_terminal(sys.stdout):
         for row in [columns, *safe]:
             click.echo("\t".join(row))
@@ -112,10 +112,10 @@ def _on_a_terminal(stream: Any) -> bool:
 
 
 @contextmanager
-def ends_well() -> Iterator[None]:
+def output_errors_reported() -> Iterator[None]:
     """If standard output cannot be written, print one line and end with exit code 1.
 
-    Python would notice at exit, and print a traceback.
+    Otherwise Python would fail when it exits, with a traceback.
     """
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -138,10 +138,10 @@ def ends_well() -> Iterator[None]:
         sys.exit(1)
 
 
-def little_memory(error: Exception) -> str | None:
-    """What to say if the process was not given the memory it needs; None for another error.
+def out_of_memory_advice(error: Exception) -> str | None:
+    """The message for an error that means too little memory; None for any other error.
 
-    Libraries that cannot be mapped into memory raise errors of their own, without a number.
+    Libraries that cannot be mapped into memory raise errors of their own, without an errno.
     """
     words = str(error)
     unmapped = "failed to map" in words or "Could not find/load shared object" in words
@@ -171,15 +171,15 @@ def lacks_addresses() -> str:
 
 def _too_few(most: int) -> str:
     return (
-        f"there is not enough memory: this process may use {most:,} KB of addresses (ulimit -v), "
-        f"and needs about {NEEDED_KB:,}; raise the limit, or limit resident memory instead, such "
-        "as with MemoryMax of systemd"
+        f"there is not enough memory: this process may use {most:,} KB of address space "
+        f"(ulimit -v) and needs about {NEEDED_KB:,}; raise the limit, or limit resident memory "
+        "instead, for instance with MemoryMax of systemd"
     )
 
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """A function to call after every step; progress is shown on standard error."""
+    """Shows progress on standard error; yields a function to call after every step."""
     if _on_a_terminal(sys.stderr):
         from rich.console import Console
         from rich.progress import (

@@ -34,7 +34,7 @@ def grant(ctx: click.Context, role: str, kind: str) -> None:
     print_result({"role": role, "kind": kind, "made": made})
     say(f"{role} may now use {ctx.obj} as {kind}")
     if made:
-        say(f"the role is new and has no password; give it one: psql, then \\password {role}")
+        say(f"the role is new and has no password; set one in psql: \\password {role}")
 
 
 @postgres.command()

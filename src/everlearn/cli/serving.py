@@ -1,7 +1,6 @@
 """The command that starts the service."""
 
 import contextlib
-import errno
 import ipaddress
 import os
 import socket
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from everlearn.cli.context import (
+    cannot_listen,
     image_limits,
     keep_images,
     network,
@@ -142,7 +142,7 @@ def serve(
                     keep_images=ctx.meta["keep_images"],
                 )
             )
-            for index, (name, folder) in enumerate(_folders(ctx.obj, added + also).items())
+            for index, (name, folder) in enumerate(_served_folders(ctx.obj, added + also).items())
         }
         server = make_server(
             memories,
@@ -177,13 +177,7 @@ def _listener(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        reason = (
-            f"port {port} of {host} is in use; stop what listens there, or choose another with "
-            "--port"
-            if error.errno == errno.EADDRINUSE
-            else f"{host}:{port} cannot be listened on: {error.strerror}; check --host and --port"
-        )
-        raise InvalidParameter(reason) from None
+        raise cannot_listen(host, port, error) from None
     return listener
 
 
@@ -219,7 +213,7 @@ def _send_outward(
         service.follow(broker)
 
 
-def _folders(first: Any, added: tuple[str, ...]) -> dict[str, Any]:
+def _served_folders(first: Any, added: tuple[str, ...]) -> dict[str, Any]:
     folders = {"memory": first}
     for pair in added:
         name, equals, folder = pair.partition("=")
@@ -240,9 +234,9 @@ def _welcome(host: str, port: int, token: str, *, secure: bool) -> None:
     say("Programs send the token as Authorization: Bearer. Ctrl-C stops.")
     if not _is_loopback(host) and not secure:
         notify(
-            f"warning: {host} can be reached from other machines and what is sent is not "
-            "encrypted, the token included; give --certificate and --key. Browsers give a page "
-            "the camera only over HTTPS or on the same machine",
+            f"warning: {host} can be reached from other machines, and nothing sent there is "
+            "encrypted, not even the token; give --certificate and --key. Browsers allow a page to "
+            "use the camera only over HTTPS or on the same machine",
         )
 
 

@@ -2,7 +2,7 @@
 
 import click
 
-from everlearn.cli import demo as story
+from everlearn.cli import demo as demonstration
 from everlearn.cli.output import as_json, print_result, print_table, progress, say
 from everlearn.memory.insight.speed import measure
 
@@ -13,7 +13,7 @@ from everlearn.memory.insight.speed import measure
     type=click.IntRange(1),
     default=200,
     show_default=True,
-    help="How many pictures to generate.",
+    help="Number of pictures to generate.",
 )
 @as_json
 def bench(images: int) -> None:
@@ -39,5 +39,5 @@ def demo() -> None:
         say(sentence)
         sentences.append(sentence)
 
-    story.run(tell)
+    demonstration.run(tell)
     print_result([sentence for sentence in sentences if sentence])

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,20 @@ from everlearn.cli.output import (
 from everlearn.errors import NotAMemory
 from everlearn.images import video
 from everlearn.images.decode import Limits
-from everlearn.images.folders import ORDINARY, FolderWatch, LabelledFile, Survey, survey
-from everlearn.memory.answers import Outcome
+from everlearn.images.folders import (
+    ORDINARY,
+    FolderWatch,
+    LabelledFile,
+    Survey,
+    require_name,
+    survey,
+)
+from everlearn.memory.answers import Outcome, Summary
 from everlearn.memory.edits.merging import Merged, Synced
 from everlearn.memory.edits.writing import misspelled_among
 from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.words import counted
+from everlearn.regions.annotations import read_annotations
 from everlearn.regions.region_embedder import MODES, Mode, Region
 
 # At most this many folders or files are listed.
@@ -107,11 +115,12 @@ def teach(
 ) -> None:
     """Teach images: a folder of folders, or anything --as NAME."""
     if boxes:
-        if name is not None or every is not None or outermost:
-            raise click.UsageError("--boxes brings its own names; omit --as and --every")
-        from everlearn.cli.finding import teach_boxes
-
-        teach_boxes(ctx, paths, images, regions, plan=plan, again=again, also=also)
+        if name is not None or every is not None or box is not None or outermost:
+            raise click.UsageError(
+                "--boxes takes names and boxes from the annotations; omit --as, --box, --every and "
+                "--outermost"
+            )
+        _teach_boxes(ctx, paths, images, regions, plan=plan, again=again, also=also)
         return
     found = survey(paths, name, outermost=outermost, videos=every is not None)
     there = storage_at(ctx.obj).exists()
@@ -125,51 +134,112 @@ def teach(
     if (found.is_unusual or spelled or doubtful) and not wants_json():
         _say_plan(found, spelled, doubtful)
         if not yes and sys.stdin.isatty() and sys.stderr.isatty():
-            click.confirm("go on?", default=True, abort=True, err=True)
-    failures: list[Outcome] = []
-    saved = 0
+            click.confirm("continue?", default=True, abort=True, err=True)
     with progress("teaching", len(found.files)) as step:
-
-        def acknowledge(outcome: Outcome) -> None:
-            nonlocal saved
-            saved += outcome.error is None
-            step()
-            if outcome.error is not None:
-                failures.append(outcome)
-
         memory = memory or opened(ctx, regions=regions)
         if name is not None:
             confirmed = confirmed_name(memory, name, new=new)
             found.files = [(path, confirmed) for path, _ in found.files]
-        try:
-            summary = memory.teach_many(
-                _examples(found.files, every, image_limits(ctx), box),
-                again=again,
-                also=also,
-                acknowledge=acknowledge,
-            )
-        except KeyboardInterrupt:
-            raise Stopped(
-                f"Stopped. {saved} of {counted(len(found.files), 'picture')} are saved; run the "
-                "same command to continue."
-            ) from None
+        examples = _examples(found.files, every, image_limits(ctx), box)
+        summary, failures = _teach_examples(
+            memory, examples, len(found.files), step, again=again, also=also
+        )
+    names = len({name for _, name in found.files})
+    done = f"taught {counted(summary.taught, 'image')} of {counted(names, 'name')}"
+    _report_taught(done, summary, failures, left_out=_left_out(found))
+    if not found.is_unusual and found.left_out:
+        say(f"left out: {_counts(found)}", err=True)
+    if failures:
+        sys.exit(1)
+
+
+def _teach_boxes(
+    ctx: click.Context,
+    paths: tuple[Path, ...],
+    images: Path | None,
+    regions: Mode | None,
+    *,
+    plan: bool,
+    again: bool,
+    also: bool,
+) -> None:
+    """Teach annotated boxes; what is outside of them is background."""
+    found = [picture for path in paths for picture in read_annotations(path, images)]
+    names = Counter(name for picture in found for name, _ in picture.things)
+    for name in names:
+        require_name(name)
+    if plan:
+        print_result({"names": dict(names), "images": len(found)})
+        print_table(["name", "boxes"], [[name, str(count)] for name, count in names.items()])
+        return
+    is_new = not storage_at(ctx.obj).exists()
+    total = sum(names.values())
+    with progress("teaching", total) as step:
+        memory = opened(ctx, regions=regions or ("things" if is_new else None))
+        pairs = (
+            (Region(Path(picture.file), box), name)
+            for picture in found
+            for name, box in picture.things
+        )
+        summary, failures = _teach_examples(memory, pairs, total, step, again=again, also=also)
+    boxes = "1 box" if summary.taught == 1 else f"{summary.taught} boxes"
+    kinds, pictures = counted(len(names), "name"), counted(len(found), "image")
+    done = f"taught {boxes} of {kinds} in {pictures}"
+    _report_taught(done, summary, failures)
+    if failures:
+        sys.exit(1)
+
+
+def _teach_examples(
+    memory: Any,
+    examples: Iterable[tuple[Any, str]],
+    total: int,
+    step: Callable[[], None],
+    *,
+    again: bool,
+    also: bool,
+) -> tuple[Summary, list[Outcome]]:
+    """Teach examples; returns the summary, and the outcomes of those that failed.
+
+    Interrupted, it says how many of the ``total`` are saved.
+    """
+    failures: list[Outcome] = []
+    saved = 0
+
+    def acknowledge(outcome: Outcome) -> None:
+        nonlocal saved
+        saved += outcome.error is None
+        step()
+        if outcome.error is not None:
+            failures.append(outcome)
+
+    try:
+        summary: Summary = memory.teach_many(
+            examples, again=again, also=also, acknowledge=acknowledge
+        )
+    except KeyboardInterrupt:
+        raise Stopped(
+            f"Stopped. {saved} of {counted(total, 'picture')} are saved; run the same command to "
+            "continue."
+        ) from None
+    return summary, failures
+
+
+def _report_taught(
+    done: str, summary: Summary, failures: Sequence[Outcome], **facts: object
+) -> None:
+    """Print what was taught, and why the rest was not."""
     print_result(
         {
             "taught": summary.taught,
             "repeated": summary.repeated,
             "unreadable": [{"file": f.source, "error": str(f.error)} for f in failures],
-            "left_out": _left_out(found),
         }
+        | facts
     )
     for failure in failures:
         say(f"not taught: {failure.error}", err=True)
-    names = len({name for _, name in found.files})
-    repeated = f", {summary.repeated} known already" if summary.repeated else ""
-    say(f"taught {counted(summary.taught, 'image')} of {counted(names, 'name')}{repeated}")
-    if not found.is_unusual and found.left_out:
-        say(f"left out: {_counts(found)}", err=True)
-    if failures:
-        sys.exit(1)
+    say(done + (f", {summary.repeated} known already" if summary.repeated else ""))
 
 
 def _examples(
@@ -181,7 +251,7 @@ def _examples(
 
 
 def _say_plan(found: Survey, spelled: dict[str, str], doubtful: dict[str, str]) -> None:
-    """Print what will be taught and what not, if the folders are unusual.
+    """Print what will be taught and what will be left out.
 
     ``spelled`` are folders whose names are known in another spelling, ``doubtful`` new names that
     resemble a known one.
@@ -198,8 +268,8 @@ def _say_plan(found: Survey, spelled: dict[str, str], doubtful: dict[str, str]) 
         say(f"  and {counted(len(found.nested) - MOST_SHOWN, 'more name')}; see --plan", err=True)
     if found.nested:
         say(
-            "  the name is the folder an image lies in; with --outermost it is the first folder "
-            "below the one given, and --as NAME gives one name to all",
+            "  an image is named after the folder it is in; with --outermost after the first "
+            "folder below the one given; --as NAME gives one name to all",
             err=True,
         )
     for folder, known in list(spelled.items())[:MOST_SHOWN]:
@@ -207,7 +277,7 @@ def _say_plan(found: Survey, spelled: dict[str, str], doubtful: dict[str, str]) 
     for folder, known in list(doubtful.items())[:MOST_SHOWN]:
         say(
             f"  {folder!r} is new; did you mean {known!r}? Then rename the folder first, or run "
-            f"everlearn rename afterwards. With --new it is not asked",
+            "everlearn rename afterwards; --new skips this question",
             err=True,
         )
     for reason, left in found.left_out.items():
@@ -237,7 +307,7 @@ def _counts(found: Survey) -> str:
 @click.command()
 @click.argument("old")
 @click.argument("new", metavar="NEW")
-@click.option("--new", "is_new", is_flag=True, help="NEW is meant, even if it resembles another.")
+@click.option("--new", "is_new", is_flag=True, help="NEW is right, even if it resembles another.")
 @as_json
 @click.pass_context
 def rename(ctx: click.Context, old: str, new: str, is_new: bool) -> None:
@@ -267,7 +337,7 @@ def merge(ctx: click.Context, other: Path) -> None:
     type=click.Choice(["list", "here", "there"]),
     default="list",
     show_default=True,
-    help="Which name wins where a picture has different ones.",
+    help="Which name to keep where a picture has a different one in each.",
 )
 @as_json
 @click.pass_context
@@ -287,7 +357,12 @@ def sync(ctx: click.Context, other: str, conflicts: str) -> None:
     say(f"{other}: {done.there}")
     if conflicts == "list":
         _say_conflicts(done.here)
-    say("both are equal" if done.equal else "both are equal but for these pictures")
+    if done.equal:
+        say("both are equal")
+    elif done.here.conflicts:
+        say("both are equal, except for the pictures with different names")
+    else:
+        say("they are not equal: one was changed in the meantime; run the command again")
 
 
 def _synced(memory: Any, other: str, conflicts: str) -> Synced:
@@ -298,10 +373,10 @@ def _synced(memory: Any, other: str, conflicts: str) -> Synced:
         return done
     from everlearn.service.client import Client
 
-    # Here is there, seen from the service.
-    seen_from_there = {"here": "there", "there": "here"}.get(conflicts, conflicts)
+    # For the service, *here* is the service and *there* is this Memory.
+    swapped = {"here": "there", "there": "here"}.get(conflicts, conflicts)
     with Client(other) as service:
-        exchanged = service.sync(memory, conflicts=seen_from_there)  # type: ignore[arg-type]
+        exchanged = service.sync(memory, conflicts=swapped)  # type: ignore[arg-type]
     return Synced(exchanged.there, exchanged.here, exchanged.equal)
 
 
@@ -322,7 +397,7 @@ def _say_conflicts(done: Merged) -> None:
         here = ", ".join(one.here)
         say(f"{one.source or 'a picture'} is {here} here and {one.there} there", err=True)
     if done.conflicts:
-        say("everlearn sync --conflicts here, or there, gives them one name", err=True)
+        say("to give them one name: everlearn sync --conflicts here, or there", err=True)
 
 
 @click.command()
@@ -335,7 +410,7 @@ def _say_conflicts(done: Merged) -> None:
     metavar="SECONDS",
     help="Seconds between two scans of the folder.",
 )
-@click.option("--every", type=POSITIVE, hidden=True, help="Called --pause now.")
+@click.option("--every", type=POSITIVE, hidden=True, help="Now called --pause.")
 @click.option(
     "--looks", type=click.IntRange(1), help="Stop after this many scans; by default never."
 )

@@ -264,7 +264,10 @@ def _receiver(
     def receive(receipt: PartReceipt) -> None:
         if receipt.problems and not job.skip_bad:
             address, reason = receipt.problems[0]
-            raise BadShard(f"{address}: {reason}; repair it, remove it, or pass on_bad='skip'")
+            raise BadShard(
+                f"{address}: {reason}; repair it, remove it, or leave it out (everlearn ingest "
+                "--skip-bad, in Python on_bad='skip')"
+            )
         for index, amount in enumerate((receipt.shards, receipt.rows, receipt.size)):
             done[index] += amount
         if progress and by_task[receipt.name].shards:

@@ -7,6 +7,7 @@ and has no duplicates, so that it does not depend on the order of the sources.
 """
 
 import hashlib
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -37,6 +38,8 @@ KINDS = {
 }
 PICTURES_PER_SHARD = 512
 ROWS_PER_SHARD = 1 << 16
+
+logger = logging.getLogger("everlearn")
 
 
 def listed(sources: Any) -> list[Shard]:
@@ -172,6 +175,14 @@ def _from_folder(system: Any, folder: str) -> Iterator[Shard]:
     if empty and not pictures and loose and not is_hidden(own):
         # As in images.folders: without folders of images, the folder is a class itself.
         pictures[""] = loose
+    elif loose:
+        logger.warning(
+            "%d images directly in %s are left out, the first of them %s: an image is named after "
+            "the folder it is in; move them into one",
+            len(loose),
+            folder,
+            os.path.basename(loose[0].path),
+        )
     for inner, files in pictures.items():
         empty = False
         base = address_in(system, f"{folder.rstrip('/')}/{inner}".rstrip("/"))

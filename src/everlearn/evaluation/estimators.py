@@ -4,8 +4,8 @@
     scikit-learn     partial_fit(X, y, classes=…), predict(X); the classes are declared at first
     River            learn_one(dict, y), predict_one(dict)
 
-Scikit-learn's estimators need every class up front and get them: an advantage over learners that do
-not know later classes, to be considered when comparing results.
+Scikit-learn's estimators need every class up front and get them. Learners that meet new classes
+later have no such advantage, which matters when results are compared.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ class Adapter(Protocol):
 
     def learn(self, X: NDArray[Any], y: NDArray[Any]) -> None: ...
     def learn_one(self, x: NDArray[Any], y: Any) -> Any: ...
-    def answer(self, X: NDArray[Any]) -> NDArray[Any]: ...
-    def answer_one(self, x: NDArray[Any]) -> Any: ...
+    def predict(self, X: NDArray[Any]) -> NDArray[Any]: ...
+    def predict_one(self, x: NDArray[Any]) -> Any: ...
 
 
 def adapted(estimator: Any, classes: Sequence[Any]) -> Adapter:
@@ -35,11 +35,11 @@ def adapted(estimator: Any, classes: Sequence[Any]) -> Adapter:
     one = hasattr(estimator, "learn_one") and hasattr(estimator, "predict_one")
     many = hasattr(estimator, "partial_fit") and hasattr(estimator, "predict")
     if one and many:
-        return _Native(estimator)
+        return _EverlearnAdapter(estimator)
     if many:
-        return _ScikitLearn(estimator, classes)
+        return _ScikitLearnAdapter(estimator, classes)
     if one:
-        return _River(estimator)
+        return _RiverAdapter(estimator)
     raise NotStreaming(
         f"{type(estimator).__name__} cannot learn incrementally; it needs partial_fit and predict "
         "(scikit-learn), or learn_one and predict_one (River)"
@@ -51,30 +51,30 @@ def warm_up(estimator: Any, X: NDArray[Any], y: NDArray[Any]) -> None:
     if not isinstance(estimator, StreamingClassifier):
         return
     twin = copy.deepcopy(estimator)
-    # What it refuses now it will refuse again, where that is counted.
+    # Examples that it rejects are rejected and counted again in the run itself.
     with contextlib.suppress(ValueError):
         for x, label in zip(X, y.tolist(), strict=True):
             twin.learn_one(x, label)
             twin.predict_one(x)
 
 
-class _Native:
+class _EverlearnAdapter:
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
         self.learn_one = estimator.learn_one
-        self.answer_one = estimator.predict_one
-        self.answer = estimator.predict
+        self.predict_one = estimator.predict_one
+        self.predict = estimator.predict
 
     def learn(self, X: NDArray[Any], y: NDArray[Any]) -> None:
         self.estimator.partial_fit(X, y)
 
 
-class _ScikitLearn:
+class _ScikitLearnAdapter:
     def __init__(self, estimator: Any, classes: Sequence[Any]) -> None:
         self.estimator = estimator
-        self.answer = estimator.predict
-        wants = "classes" in inspect.signature(estimator.partial_fit).parameters
-        self._declared = {"classes": np.unique(np.asarray(classes))} if wants else {}
+        self.predict = estimator.predict
+        takes_classes = "classes" in inspect.signature(estimator.partial_fit).parameters
+        self._declared = {"classes": np.unique(np.asarray(classes))} if takes_classes else {}
 
     def learn(self, X: NDArray[Any], y: NDArray[Any]) -> None:
         self.estimator.partial_fit(X, y, **self._declared)
@@ -82,11 +82,11 @@ class _ScikitLearn:
     def learn_one(self, x: NDArray[Any], y: Any) -> None:
         self.learn(x[None], np.array([y]))
 
-    def answer_one(self, x: NDArray[Any]) -> Any:
-        return self.answer(x[None])[0]
+    def predict_one(self, x: NDArray[Any]) -> Any:
+        return self.predict(x[None])[0]
 
 
-class _River:
+class _RiverAdapter:
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
@@ -97,12 +97,12 @@ class _River:
     def learn_one(self, x: NDArray[Any], y: Any) -> None:
         self.estimator.learn_one(_as_dict(x), y)
 
-    def answer(self, X: NDArray[Any]) -> NDArray[Any]:
+    def predict(self, X: NDArray[Any]) -> NDArray[Any]:
         answers = np.empty(len(X), dtype=object)
-        answers[:] = [self.answer_one(x) for x in X]
+        answers[:] = [self.predict_one(x) for x in X]
         return answers
 
-    def answer_one(self, x: NDArray[Any]) -> Any:
+    def predict_one(self, x: NDArray[Any]) -> Any:
         return self.estimator.predict_one(_as_dict(x))
 
 

@@ -138,29 +138,13 @@ def precision_recall(truth: ArrayLike, found: ArrayLike) -> tuple[float, float]:
     return precision, float(right / n_true) if n_true else float("nan")
 
 
-def _pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    truth, answers = np.asarray(y_true), np.asarray(y_pred)
-    if truth.shape != answers.shape:
-        raise WrongShape(f"there are {truth.shape} right answers and {answers.shape} given ones")
-    return truth.ravel(), answers.ravel()
-
-
-def _tasks(by_task: ArrayLike) -> Array:
-    table = np.asarray(by_task, float)
-    if table.ndim != 2 or table.shape[0] != table.shape[1] or len(table) < 2:
-        raise WrongShape(
-            f"accuracies by task have shape {table.shape}; give a square table of at least 2 tasks"
-        )
-    return table
-
-
 def better_than_chance(
     before: NDArray[np.bool_], after: NDArray[np.bool_], *, deviations: float = 1.0
 ) -> bool:
-    """Whether more answers became right than wrong, beyond chance.
+    """Whether significantly more answers became right than wrong (McNemar 1947).
 
     With w answers that became right and l that became wrong, w − l is compared with √(w + l), its
-    standard deviation if both are equally likely (McNemar 1947).
+    standard deviation if both changes are equally likely.
 
     Parameters
     ----------
@@ -172,3 +156,21 @@ def better_than_chance(
     won = int(np.count_nonzero(after & ~before))
     lost = int(np.count_nonzero(before & ~after))
     return won - lost > deviations * math.sqrt(won + lost)
+
+
+def _pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    truth, answers = np.asarray(y_true), np.asarray(y_pred)
+    if truth.shape != answers.shape:
+        raise WrongShape(
+            f"y_true has shape {truth.shape} and y_pred {answers.shape}; give one answer per label"
+        )
+    return truth.ravel(), answers.ravel()
+
+
+def _tasks(by_task: ArrayLike) -> Array:
+    table = np.asarray(by_task, float)
+    if table.ndim != 2 or table.shape[0] != table.shape[1] or len(table) < 2:
+        raise WrongShape(
+            f"accuracies by task have shape {table.shape}; give a square table of at least 2 tasks"
+        )
+    return table

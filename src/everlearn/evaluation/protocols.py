@@ -135,7 +135,7 @@ def prequential(
 ) -> Run:
     """Ask about every example, then learn it.
 
-    The loop itself costs a few microseconds per example.
+    Measuring costs a few microseconds per example.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def prequential(
     >>> bool(run.accuracy > 0.85)
     True
     """
-    rows, labels = _matched(X, y)
+    rows, labels = _validated(X, y)
     order = np.arange(len(rows)) if order is None else order
     adapter = adapted(estimator, labels if classes is None else classes)  # type: ignore[arg-type]
     n = len(order)
@@ -167,7 +167,7 @@ def prequential(
     ticks = np.empty((n, 3))
     rejected: dict[Any, Rejection] = {}
     warm_up(estimator, rows[order[:WARM_UP]], truth[:WARM_UP])
-    ask, learn = adapter.answer_one, adapter.learn_one
+    ask, learn = adapter.predict_one, adapter.learn_one
     taught = False
     names = truth.tolist()
     pauses = set(_checkpoints(stops, n)) if len(stops) else set()
@@ -182,7 +182,7 @@ def prequential(
                 learn(x, names[step])
                 taught = True
             except ValueError as error:
-                _note(rejected, names[step], 1, error)
+                _count_rejection(rejected, names[step], 1, error)
             ticks[step] = begin, middle, perf_counter()
         if stop in pauses and at_stop:
             at_stop(stop)
@@ -215,7 +215,7 @@ def checkpointed(
     estimator : anything with ``partial_fit`` and ``predict``, or a River classifier
     train, test : Examples
     order : positions in ``train``
-    every : a checkpoint after every this-many examples and at the end, or a list of positions
+    every : int n: a checkpoint after every n examples and at the end; or a list of positions
     base : number of examples learned in one first call (base initialisation)
     batch : number of examples per call after that; 1 teaches one by one
     only_seen : test only on classes that were already learned
@@ -230,12 +230,12 @@ def checkpointed(
     position, taught = 0, False
     for stop in stops:
         begin = perf_counter()
-        for chosen in _portions(order, position, stop, base, batch):
-            taught = _teach(adapter, train.take(chosen), curve.rejected) or taught
+        for chosen in _batches(order, position, stop, base, batch):
+            taught = _learn_batch(adapter, train.take(chosen), curve.rejected) or taught
         curve.learning.append(perf_counter() - begin)
-        asked = _asked(test, train.y[order[:stop]]) if only_seen else test
+        asked = _of_seen_classes(test, train.y[order[:stop]]) if only_seen else test
         if taught:
-            _examine(curve, estimator, adapter, asked, score)
+            _test(curve, estimator, adapter, asked, score)
         else:  # everything was rejected so far
             nothing = np.full(len(asked), None)
             curve.per_class.append(per_class_accuracy(asked.y, nothing, curve.classes))
@@ -248,7 +248,7 @@ def checkpointed(
     return curve
 
 
-def _portions(order: Indices, position: int, stop: int, base: int, batch: int) -> list[Indices]:
+def _batches(order: Indices, position: int, stop: int, base: int, batch: int) -> list[Indices]:
     parts = []
     if position < base:
         parts.append(order[position : min(base, stop)])
@@ -256,8 +256,8 @@ def _portions(order: Indices, position: int, stop: int, base: int, batch: int) -
     return parts + [order[i : min(i + batch, stop)] for i in range(position, stop, batch)]
 
 
-def _teach(adapter: Adapter, examples: Examples, rejected: dict[Any, Rejection]) -> bool:
-    """Learn a portion; if it is rejected, class by class, to find which class is rejected.
+def _learn_batch(adapter: Adapter, examples: Examples, rejected: dict[Any, Rejection]) -> bool:
+    """Learn some examples; if they are rejected, class by class, to find out which class it is.
 
     Returns whether anything was learned.
     """
@@ -269,42 +269,43 @@ def _teach(adapter: Adapter, examples: Examples, rejected: dict[Any, Rejection])
         return True
     except ValueError as error:
         if len(examples.classes) == 1:
-            _note(rejected, examples.y[0].item(), len(examples), error)
+            _count_rejection(rejected, examples.y[0].item(), len(examples), error)
             return False
     taught = False
     for label in examples.classes:
-        taught = _teach(adapter, examples.take(examples.y == label), rejected) or taught
+        taught = _learn_batch(adapter, examples.take(examples.y == label), rejected) or taught
     return taught
 
 
-def _examine(
+def _test(
     curve: Curve,
     estimator: Any,
     adapter: Adapter,
     asked: Examples,
     score: Callable[[Any, Examples], float] | None,
 ) -> None:
-    answers = adapter.answer(asked.X) if len(asked) else asked.y
+    answers = adapter.predict(asked.X) if len(asked) else asked.y
     curve.per_class.append(per_class_accuracy(asked.y, answers, curve.classes))
     curve.accuracies.append(score(estimator, asked) if score else accuracy(asked.y, answers))
 
 
-def _asked(test: Examples, seen: NDArray[Any]) -> Examples:
+def _of_seen_classes(test: Examples, seen: NDArray[Any]) -> Examples:
     return test.take(np.isin(test.y, np.unique(seen)))
 
 
 def _checkpoints(every: int | Sequence[int], n: int) -> list[int]:
-    if isinstance(every, int):
-        if every < 1:
-            raise InvalidParameter(f"every must be 1 or more, not {every}")
-        return [*range(every, n, every), n]
+    if isinstance(every, (int, np.integer)):
+        step = int(every)
+        if step < 1:
+            raise InvalidParameter(f"every must be 1 or more, not {step}")
+        return [*range(step, n, step), n]
     stops = sorted({int(stop) for stop in every})
     if not stops or stops[0] < 1 or stops[-1] > n:
         raise InvalidParameter(f"checkpoints must be between 1 and {n} examples, not {stops}")
     return stops
 
 
-def _matched(X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+def _validated(X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     rows, labels = np.asarray(X), np.asarray(y)
     if rows.ndim < 2:
         raise WrongShape(
@@ -318,6 +319,8 @@ def _matched(X: ArrayLike, y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     return rows, labels
 
 
-def _note(rejected: dict[Any, Rejection], label: Any, count: int, error: Exception) -> None:
-    known = rejected.setdefault(label, Rejection(0, str(error).strip().splitlines()[0]))
-    known.count += count
+def _count_rejection(
+    rejected: dict[Any, Rejection], label: Any, count: int, error: Exception
+) -> None:
+    rejection = rejected.setdefault(label, Rejection(0, str(error).strip().splitlines()[0]))
+    rejection.count += count

@@ -142,8 +142,11 @@ def offline_if_unreachable() -> Iterator[None]:
 
 
 def _digest_of_weights(module: Any) -> str:
+    import torch
+
     digest = hashlib.sha256()
     for key, value in module.state_dict().items():
         digest.update(key.encode())
-        digest.update(value.detach().cpu().numpy().tobytes())
+        # As bytes: numpy has no bfloat16.
+        digest.update(value.detach().cpu().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()[:16]

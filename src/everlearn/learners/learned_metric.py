@@ -29,7 +29,7 @@ FIRST_SPREAD = 1.0
 class LearnedMetric(NamedTuple):
     """The projection W, and how its optimisation ended.
 
-    ``steps`` of at most ``STEPS`` were taken; ``converged`` is false if more would have followed.
+    ``converged`` is false if more than ``steps`` would have followed, had they been allowed.
     ``loss`` is the final loss, ``change`` its decrease in the last step.
     """
 
@@ -41,7 +41,13 @@ class LearnedMetric(NamedTuple):
 
 
 def learned_metric(
-    X: Array, member_of: Slots, weights: Array | None, means: Array, rank: int
+    X: Array,
+    member_of: Slots,
+    weights: Array | None,
+    means: Array,
+    rank: int,
+    *,
+    most_steps: int = STEPS,
 ) -> LearnedMetric:
     """Learn W of shape (at most ``rank``, d); the class of ``X[i]`` is row ``member_of[i]``."""
     share = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
@@ -62,7 +68,7 @@ def learned_metric(
         start.ravel(),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": STEPS},
+        options={"maxiter": most_steps},
         callback=note,
     )
     change = losses[-2] - losses[-1] if len(losses) > 1 else 0.0

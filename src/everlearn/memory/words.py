@@ -24,7 +24,7 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
-def spelled_out(words: str) -> str:
+def escaped(words: str) -> str:
     """Text on one line with unprintable characters escaped."""
     if words.isprintable():
         return words

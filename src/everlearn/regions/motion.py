@@ -69,6 +69,7 @@ class MotionProposer:
         height, width = grey.shape
         boxes, shares = [], []
         for number, slices in enumerate(ndimage.find_objects(parts), start=1):
+            assert slices is not None  # labels have no gaps
             moved = float((changed[slices] & (parts[slices] == number)).sum()) / changed.size
             if moved >= SMALLEST_SHARE:
                 rows, columns = slices

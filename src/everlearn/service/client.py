@@ -64,13 +64,13 @@ from everlearn.service.client_io import (
 )
 from everlearn.service.http_address import is_http
 
-# A request whose connection broke is sent once more: the service closes idle connections.
+# A request is sent again if its connection broke: the service closes idle connections.
 TRIES = 2
-PAGE = 1_000
+PAGE_ROWS = 1_000
 # A Memory is sent in parts of about this size.
 PART_BYTES = 8 * 1024 * 1024
-# As many answers as the service gives at most.
-ALL = 10_000
+# The most answers to one question that the service gives.
+MOST_ANSWERS = 10_000
 
 # Old names of methods, before 0.2, as of everlearn.Memory.
 RENAMED = {
@@ -180,9 +180,9 @@ class Client:
     ) -> bool:
         """As :meth:`everlearn.Memory.teach`."""
         said = {"name": name, "again": again, "also": also} | box_field(box)
-        said |= _source(example, source)
+        said |= _source_field(example, source)
         said |= {"group": group} if group else {}
-        return bool(self._change("teach", said | self._sent(example))["new"])
+        return bool(self._change("teach", said | self._fields_of(example))["new"])
 
     def correct(
         self,
@@ -194,8 +194,8 @@ class Client:
         also: bool = False,
     ) -> Correction:
         """As :meth:`everlearn.Memory.correct`."""
-        said = {"name": name, "also": also} | box_field(box) | _source(example, source)
-        done = self._change("correct", said | self._sent(example))
+        said = {"name": name, "also": also} | box_field(box) | _source_field(example, source)
+        done = self._change("correct", said | self._fields_of(example))
         return Correction(done["name"], tuple(done["moved_from"]), done["taught"])
 
     def ask(
@@ -208,8 +208,9 @@ class Client:
         remember: bool = False,
     ) -> Answers:
         """As :meth:`everlearn.Memory.ask`."""
-        said = {"top": ALL if top is None else top, "remember": remember, "where": where}
-        return _answers(self._json("POST", "ask", said | box_field(box) | self._sent(example)))
+        said = {"top": MOST_ANSWERS if top is None else top, "remember": remember, "where": where}
+        fields = said | box_field(box) | self._fields_of(example)
+        return _read_answers(self._json("POST", "ask", fields))
 
     def find(
         self,
@@ -222,12 +223,12 @@ class Client:
     ) -> list[Thing]:
         """As :meth:`everlearn.Memory.find`; vectors are not sent."""
         said = {
-            "top": ALL if top is None else top,
+            "top": MOST_ANSWERS if top is None else top,
             "most": most,
             "everything": everything,
             "remember": remember,
         }
-        things = self._json("POST", "find", said | self._sent(image))["things"]
+        things = self._json("POST", "find", said | self._fields_of(image))["things"]
         return [read_thing(row) for row in things]
 
     def ask_many(
@@ -250,16 +251,18 @@ class Client:
         """
         with FrameSocket(self.address, self._token, self._memory) as socket:
             for frame in frames:
-                sent = self._sent(frame)
+                sent = self._fields_of(frame)
                 said = socket.answer(sent["image"] if "image" in sent else json.dumps(sent))
                 if "error" in said:
-                    raise _named(said["error"]["kind"], said["error"]["message"], ServiceFailed)
-                yield _answers(said)
+                    raise _error_from(
+                        said["error"]["kind"], said["error"]["message"], ServiceFailed
+                    )
+                yield _read_answers(said)
 
     def why(self, example: Any, name: str | None = None, *, box: Any = None, top: int = 5) -> Why:
         """As :meth:`everlearn.Memory.why`."""
         said = {"top": top} | ({} if name is None else {"name": name}) | box_field(box)
-        return read_why(self._json("POST", "why", said | self._sent(example)))
+        return read_why(self._json("POST", "why", said | self._fields_of(example)))
 
     def report(self) -> Report:
         """As :meth:`everlearn.Memory.report`."""
@@ -305,8 +308,8 @@ class Client:
         erase: bool = False,
     ) -> Forgotten:
         """As :meth:`everlearn.Memory.forget`; give a word as ``name=`` or ``source=``."""
-        return _forgotten(
-            self._change("forget", _choice(what, id, name, source, erase, self._frames))
+        return _read_forgotten(
+            self._change("forget", _selection(what, id, name, source, erase, self._frames))
         )
 
     def would_forget(
@@ -319,8 +322,8 @@ class Client:
         erase: bool = False,
     ) -> Forgotten:
         """As :meth:`everlearn.Memory.would_forget`."""
-        choice = _choice(what, id, name, source, erase, self._frames)
-        return _forgotten(self._json("POST", "would-forget", choice))
+        choice = _selection(what, id, name, source, erase, self._frames)
+        return _read_forgotten(self._json("POST", "would-forget", choice))
 
     def rename(self, old: str, new: str) -> str:
         """As :meth:`everlearn.Memory.rename`."""
@@ -333,11 +336,11 @@ class Client:
 
     def undo(self, id: int | None = None) -> Change:
         """As :meth:`everlearn.Memory.undo`."""
-        return _change(self._change("undo", {}, id=id))
+        return _read_change(self._change("undo", {}, id=id))
 
     def redo(self, id: int | None = None) -> Change:
         """As :meth:`everlearn.Memory.redo`."""
-        return _change(self._change("redo", {}, id=id))
+        return _read_change(self._change("redo", {}, id=id))
 
     def would_undo(self) -> Change:
         """As :meth:`everlearn.Memory.would_undo`."""
@@ -349,7 +352,9 @@ class Client:
 
     def history(self, limit: int | None = None) -> list[Change]:
         """As :meth:`everlearn.Memory.history`; at most 1,000."""
-        return [_change(row) for row in self._json("GET", "history", limit=limit or PAGE)]
+        if limit == 0:
+            return []
+        return [_read_change(row) for row in self._json("GET", "history", limit=limit or PAGE_ROWS)]
 
     def merge(
         self,
@@ -394,13 +399,13 @@ class Client:
     ) -> tuple[Merged, set[Pair]]:
         """Merge the served Memory into another; also returns what counts in the service."""
         with tempfile.TemporaryDirectory(prefix="everlearn-") as place:
-            Path(place, FILE).write_bytes(_good(*self._send("GET", "journal", b"", {})))
+            Path(place, FILE).write_bytes(_checked_body(*self._send("GET", "journal", b"", {})))
             with Memory(place, read_only=True) as fetched:
                 return other.merge(fetched, conflicts=conflicts), fetched.counting()
 
     def _sent_part(self, part: bytes, **query: Any) -> Any:
         headers = {"idempotency-key": uuid.uuid4().hex, "content-type": "application/vnd.sqlite3"}
-        return json.loads(_good(*self._send("POST", "merge", part, headers, **query)))
+        return json.loads(_checked_body(*self._send("POST", "merge", part, headers, **query)))
 
     def names(
         self,
@@ -429,7 +434,7 @@ class Client:
         """As :meth:`everlearn.Memory.teachings`."""
         found: list[Teaching] = []
         while limit is None or len(found) < limit:
-            most = PAGE if limit is None else min(PAGE, limit - len(found))
+            most = PAGE_ROWS if limit is None else min(PAGE_ROWS, limit - len(found))
             start = offset + len(found)
             rows = self._json("GET", "teachings", name=name, limit=most, offset=start)
             found += [read_teaching(row) for row in rows]
@@ -453,22 +458,22 @@ class Client:
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """As :meth:`everlearn.Memory.export`; the file is written here."""
-        replace_file(Path(path), _good(*self._send("GET", "export", b"", {})))
+        replace_file(Path(path), _checked_body(*self._send("GET", "export", b"", {})))
 
     # Helpers.
 
-    def _sent(self, example: Any) -> dict[str, Any]:
-        return _sent(example, self._frames)
+    def _fields_of(self, example: Any) -> dict[str, Any]:
+        return _example_fields(example, self._frames)
 
     def _undoable(self, which: str) -> Change:
         found = self._json("GET", "undoable")[which]
         if found is None:
             raise NothingToUndo(f"there is nothing to {which}")
-        return _change(found)
+        return _read_change(found)
 
     def _picture(self, address: str) -> bytes | None:
         status, data = self._send("GET", address, b"", {})
-        return None if status == 404 else _good(status, data)
+        return None if status == 404 else _checked_body(status, data)
 
     def _change(self, address: str, said: dict[str, Any], **query: Any) -> Any:
         return self._json("POST", address, said, key=uuid.uuid4().hex, **query)
@@ -477,9 +482,9 @@ class Client:
         self, method: str, address: str, said: Any = None, key: str | None = None, **query: Any
     ) -> Any:
         headers = {"idempotency-key": key} if key else {}
-        body, kind = _encoded(said)
+        body, kind = _encode_body(said)
         headers |= {"content-type": kind} if kind else {}
-        return json.loads(_good(*self._send(method, address, body, headers, **query)))
+        return json.loads(_checked_body(*self._send(method, address, body, headers, **query)))
 
     def _send(
         self, method: str, address: str, body: bytes, headers: dict[str, str], **query: Any
@@ -503,22 +508,22 @@ class Client:
         raise AssertionError("unreachable")
 
 
-def _source(example: Any, source: str | None) -> dict[str, str]:
+def _source_field(example: Any, source: str | None) -> dict[str, str]:
     """Where an example came from: as given, or the path of its file."""
     if source is None and isinstance(example, (str, os.PathLike)):
         source = os.path.abspath(example)
     return {"source": source} if source else {}
 
 
-def _sent(example: Any, kind: str = "png") -> dict[str, Any]:
+def _example_fields(example: Any, kind: str = "png") -> dict[str, Any]:
     if isinstance(example, (str, bytes, os.PathLike)):
         return {"image": read_bytes(example, DEFAULT_LIMITS)}
     if getattr(example, "ndim", None) == 3 or hasattr(example, "getexif"):
-        return {"image": _as_file(example, kind)}
+        return {"image": _encode_picture(example, kind)}
     return {"vector": np.asarray(example, dtype=np.float64).tolist()}
 
 
-def _as_file(picture: Any, kind: str) -> bytes:
+def _encode_picture(picture: Any, kind: str) -> bytes:
     """Encode pixels as a file; PNG is lossless."""
     import io
 
@@ -531,7 +536,7 @@ def _as_file(picture: Any, kind: str) -> bytes:
     return stream.getvalue()
 
 
-def _encoded(said: Any) -> tuple[bytes, str]:
+def _encode_body(said: Any) -> tuple[bytes, str]:
     """JSON, or a form if there is an image, whose bytes are then sent unchanged."""
     if said is None:
         return b"", ""
@@ -544,17 +549,17 @@ def _encoded(said: Any) -> tuple[bytes, str]:
             continue
         file = '; filename="image"' if name == "image" else ""
         head = f'--{boundary}\r\ncontent-disposition: form-data; name="{name}"{file}\r\n\r\n'
-        text = value if isinstance(value, bytes) else _word(value).encode()
+        text = value if isinstance(value, bytes) else _form_value(value).encode()
         parts.append(head.encode() + text + b"\r\n")
     parts.append(f"--{boundary}--\r\n".encode())
     return b"".join(parts), f"multipart/form-data; boundary={boundary}"
 
 
-def _word(value: Any) -> str:
+def _form_value(value: Any) -> str:
     return json.dumps(value) if isinstance(value, bool) else str(value)
 
 
-def _good(status: int, data: bytes) -> bytes:
+def _checked_body(status: int, data: bytes) -> bytes:
     if status == 200:
         return data
     try:
@@ -562,16 +567,16 @@ def _good(status: int, data: bytes) -> bytes:
         kind, message = str(error["kind"]), str(error["message"])
     except (ValueError, KeyError, TypeError):
         raise ServiceFailed(f"the service answered {status} without a valid message") from None
-    raise _named(kind, message, NotAllowed if status in (401, 403) else ServiceFailed)
+    raise _error_from(kind, message, NotAllowed if status in (401, 403) else ServiceFailed)
 
 
-def _named(kind: str, message: str, otherwise: type[EverlearnError]) -> EverlearnError:
+def _error_from(kind: str, message: str, otherwise: type[EverlearnError]) -> EverlearnError:
     found = getattr(errors, kind, None)
     ours = isinstance(found, type) and issubclass(found, EverlearnError)
     return found(message) if ours and found is not None else otherwise(message)
 
 
-def _answers(said: dict[str, Any]) -> Answers:
+def _read_answers(said: dict[str, Any]) -> Answers:
     nothing = not said["answers"]
     return Answers(
         [Answer(**answer) for answer in said["answers"]],
@@ -586,7 +591,7 @@ def _answers(said: dict[str, Any]) -> Answers:
     )
 
 
-def _choice(
+def _selection(
     what: Any,
     id: int | None,
     name: str | None,
@@ -598,13 +603,13 @@ def _choice(
         raise InvalidParameter("give a word as name= or source=, a file as bytes or a Path")
     said = {"id": id, "name": name, "source": source}
     given = {key: value for key, value in said.items() if value is not None}
-    return given | {"erase": erase} | ({} if what is None else _sent(what, kind))
+    return given | {"erase": erase} | ({} if what is None else _example_fields(what, kind))
 
 
-def _forgotten(row: dict[str, Any]) -> Forgotten:
+def _read_forgotten(row: dict[str, Any]) -> Forgotten:
     receipt = None if row["receipt"] is None else Receipt(**row["receipt"])
     return Forgotten(row["count"], row["names"], receipt)
 
 
-def _change(row: dict[str, Any]) -> Change:
+def _read_change(row: dict[str, Any]) -> Change:
     return Change(**(row | {"names": tuple(row["names"])}))

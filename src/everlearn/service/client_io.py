@@ -40,8 +40,8 @@ def read_why(said: dict[str, Any]) -> Why:
         Effect(
             **row
             | {
-                "score_without": _or(row["score_without"], -np.inf),
-                "effect": _or(row["effect"], np.inf),
+                "score_without": _value_or(row["score_without"], -np.inf),
+                "effect": _value_or(row["effect"], np.inf),
                 "box": None if row.get("box") is None else Box(*row["box"]),
             }
         )
@@ -211,5 +211,5 @@ def _labelled(file: Any) -> dict[str, Any]:
     return {"vector": np.asarray(file, dtype=np.float64).tolist()}
 
 
-def _or(value: float | None, otherwise: float) -> float:
+def _value_or(value: float | None, otherwise: float) -> float:
     return otherwise if value is None else value

@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 
 from everlearn.memory.memory import Memory
-from everlearn.memory.words import spelled_out
+from everlearn.memory.words import escaped
 from everlearn.service.app import create_app
 from everlearn.service.connections import http_protocol, websocket_protocol
 from everlearn.service.served import Service
@@ -93,11 +93,11 @@ class TextFormatter(logging.Formatter):
     """One line per message; unprintable characters, which a terminal could obey, are escaped."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        record.message = spelled_out(record.message)
+        record.message = escaped(record.message)
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:
-        return "\n".join(map(spelled_out, super().formatException(ei).split("\n")))
+        return "\n".join(map(escaped, super().formatException(ei).split("\n")))
 
 
 class JsonFormatter(logging.Formatter):

@@ -14,9 +14,10 @@ def definite_factor(
 ) -> tuple[Array, bool]:
     """The factor for ``cho_solve``; raises ``LostDefiniteness`` with this message otherwise."""
     try:
-        return cho_factor(matrix, lower=True, overwrite_a=overwrite)
+        factor, _ = cho_factor(matrix, lower=True, overwrite_a=overwrite)
     except (np.linalg.LinAlgError, ValueError):  # not definite; overflowed
         raise LostDefiniteness(otherwise) from None
+    return factor, True
 
 
 def spectrum(upper: Array) -> tuple[Array, Array]:

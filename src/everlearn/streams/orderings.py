@@ -36,14 +36,14 @@ def class_iid(y: ArrayLike, seed: Seed = 0) -> Indices:
 
 
 def instance(y: ArrayLike, instances: ArrayLike | None, seed: Seed = 0) -> Indices:
-    """One video after another, in random order, each as recorded; classes recur."""
+    """One video after another, in random order, each in its recorded order; classes recur."""
     rng = np.random.default_rng(seed)
     videos = _videos(y, instances)
     return _joined([videos[index] for index in rng.permutation(len(videos))])
 
 
 def class_instance(y: ArrayLike, instances: ArrayLike | None, seed: Seed = 0) -> Indices:
-    """One class after another; its videos one after another, each as recorded."""
+    """One class after another; its videos one after another, each in its recorded order."""
     rng = np.random.default_rng(seed)
     labels = np.asarray(y)
     videos = _videos(labels, instances)

@@ -40,7 +40,7 @@ def split_folders(folder: str | Path) -> DataSet:
 
 
 def from_loader(loader: Iterable[Any]) -> Examples:
-    """What a torch ``DataLoader`` (or any iterable of (X, y) batches) yields, flattened to rows."""
+    """The batches of a torch ``DataLoader``, or of any iterable of (X, y), as one set of rows."""
     batches = [(_numbers(X), _numbers(y)) for X, y in loader]
     if not batches:
         raise TooFewExamples("the loader yields no batch; give one that has examples")
@@ -76,9 +76,9 @@ def image_files(folder: str | Path) -> list[Path]:
 
 
 def labelled_files(folder: str | Path, found: list[tuple[Path, Any]]) -> Examples:
-    """Paths and their labels as examples; ``MissingData`` names the folder if there are none."""
+    """Paths and labels as examples; raises ``MissingData`` for the folder if there are none."""
     if not found:
-        raise MissingData(f"{folder} holds no image in the layout expected")
+        raise MissingData(f"{folder} has no images; put them there, one folder per class")
     paths, labels = zip(*found, strict=True)
     return Examples(np.array([str(path) for path in paths]), np.array(labels))
 

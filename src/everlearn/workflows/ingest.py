@@ -77,8 +77,9 @@ def ingest(
         )
     if memory.regions != "whole":
         raise InvalidParameter(
-            f"{memory.path} is taught parts of images (regions={memory.regions!r}), but ingest "
-            "embeds whole images; use teach_many, or change it with reembed(regions='whole')"
+            f"{memory.path} is taught parts of images ({memory.regions}), but ingest embeds whole "
+            "images; use everlearn teach (in Python teach_many), or change the Memory: everlearn "
+            "reembed --regions whole (in Python reembed(regions='whole'))"
         )
     shards = image_shards(sources)
     _record_checkpoint(memory, checkpoint)

@@ -222,7 +222,7 @@ def test_a_user_at_a_terminal_is_asked(tmp_path, photos, monkeypatch, answer):
     monkeypatch.setattr("everlearn.cli.embedding.sys", there)
     command = ["-m", str(tmp_path / "memory"), "--network", "pixels-4", "reembed", "pixels"]
     asked = CliRunner().invoke(app, command, input=f"{answer}\n")
-    assert "go on without 1 teaching? [y/N]" in asked.stderr
+    assert "continue without 1 teaching? [y/N]" in asked.stderr
     assert asked.exit_code == (0 if answer == "y" else 1)
     with Memory(tmp_path / "memory", read_only=True) as memory:
         assert memory.info()["teachings"] == (11 if answer == "y" else 12)

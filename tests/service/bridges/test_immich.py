@@ -155,9 +155,7 @@ class TestImmich:
         assert played.on("theirs") == []
         assert bridge.review() == Review(0, 0, 0, 0)
 
-    def test_taking_a_tag_off_is_as_if_it_had_never_been_set(
-        self, bridge, played, memory, tmp_path
-    ):
+    def test_a_removed_tag_leaves_no_trace_in_the_model(self, bridge, played, memory, tmp_path):
         played.upload("wrong", picture(0, 200, 0))
         played.tag("wrong", "everlearn/cup")
         taught(bridge, played)
@@ -188,7 +186,7 @@ class TestImmich:
         assert played.on("another") == ["everlearn/mug"]
         assert counts(memory) == {"cup": 1, "mug": 1, "pen": 1}
 
-    def test_unknown_pictures_are_asked_again_once_more_is_learned(self, bridge, played):
+    def test_unknown_pictures_are_asked_about_again_after_learning(self, bridge, played):
         assert bridge.review() == Review(0, 0, 0, 2)
         played.upload("another", picture(250, 5, 0), day=3)
         played.tag("another", "everlearn/cup")
@@ -200,7 +198,7 @@ class TestImmich:
             ["everlearn-guess/pen"],
         )
 
-    def test_a_guess_follows_what_was_learned_unless_a_person_took_it_off(self, bridge, played):
+    def test_a_guess_follows_what_was_learned_unless_a_person_removed_it(self, bridge, played):
         taught(bridge, played)
         for asset in ("left", "taken"):
             played.upload(asset, picture(250, 5, 0), day=3)
@@ -243,7 +241,7 @@ class TestImmich:
         fetched = [path for path, _, _ in site.heard if path.startswith("/api/assets/broken/")]
         assert len(fetched) == 3
 
-    def test_a_started_bridge_goes_on_where_it_stopped(self, bridge, played, memory, site):
+    def test_a_restarted_bridge_continues_where_it_stopped(self, bridge, played, memory, site):
         taught(bridge, played)
         played.untag("red", "everlearn/cup")
         again = Immich(memory, address=site.address, api_key=KEY, since=START)

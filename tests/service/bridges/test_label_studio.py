@@ -107,9 +107,7 @@ class TestLabelStudio:
         assert site.heard[-1][1]["authorization"] == f"Token {KEY}"
         assert counts(memory) == {"cup": 1, "pen": 1}
 
-    def test_deleting_an_annotation_is_as_if_it_had_never_been_saved(
-        self, bridge, memory, tmp_path
-    ):
+    def test_a_deleted_annotation_leaves_no_trace_in_the_model(self, bridge, memory, tmp_path):
         bridge.webhook(saved(1, 10, "/data/red.png", chosen("cup")))
         bridge.webhook(saved(2, 11, "/data/blue.png", chosen("pen")))
         # The same picture, annotated by two people: one deletes theirs, the other's stands.

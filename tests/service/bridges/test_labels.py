@@ -22,24 +22,24 @@ class TestFollowedLabels:
         assert labels.follow({"2/b": label("pen", BLUE)}) == ([], ["1/a"])
         assert counts(memory) == {"pen": 1}
 
-    def test_what_others_taught_is_left_alone(self, memory):
+    def test_teachings_of_others_are_not_changed(self, memory):
         memory.teach(RED, "cup", source="by hand")
         memory.teach(BLUE, "pen", source="site/annabel/1/a")
         FollowedLabels(memory, "site/ann").follow({})
         assert counts(memory) == {"cup": 1, "pen": 1}
 
-    def test_it_goes_on_where_another_process_stopped(self, memory):
+    def test_it_continues_where_another_process_stopped(self, memory):
         FollowedLabels(memory, "site/ann").follow({"1/a": label("cup"), "2/b": label("pen", BLUE)})
         started_again = FollowedLabels(memory, "site/ann")
         assert started_again.follow({"2/b": label("pen", BLUE)}) == ([], ["1/a"])
 
-    def test_what_was_taken_back_in_the_memory_is_taught_again(self, memory):
+    def test_what_was_undone_in_the_memory_is_taught_again(self, memory):
         labels = FollowedLabels(memory, "site/ann")
         labels.follow({"1/a": label("cup")})
         memory.undo()
         assert labels.follow({"1/a": label("cup")}) == (["1/a"], [])
 
-    def test_a_picture_that_cannot_be_read_is_tried_once_and_one_that_is_away_again(self, memory):
+    def test_an_unreadable_picture_is_tried_once_and_an_unreachable_one_again(self, memory):
         tried = []
 
         def failing(error):

@@ -32,7 +32,7 @@ class TestRemote:
         assert [headers.get("x-api-key") for _, headers, _ in site.heard] == ["secret"]
         assert all("x-api-key" not in headers for _, headers, _ in other_site.heard)
 
-    def test_a_method_is_as_asked(self, site):
+    def test_requests_use_the_given_method(self, site):
         asked = []
         site.play = lambda method, *_: (asked.append(method), (200, b"{}"))[1]
         remote = Remote(site.address)

@@ -297,7 +297,7 @@ def test_a_picture_is_sent_unchanged_and_correct_moves_it(browse, live, memories
 
 
 @browser_only
-def test_of_what_is_unknown_only_the_nearest_names_are_shown(browse, live, memories, tmp_path):
+def test_for_unknown_pictures_only_the_nearest_names_are_shown(browse, live, memories, tmp_path):
     home = memories["home"]
     taught(home)
     strange, known = tmp_path / "strange.png", tmp_path / "known.png"
@@ -324,7 +324,7 @@ def test_of_what_is_unknown_only_the_nearest_names_are_shown(browse, live, memor
 
 @browser_only
 @pytest.mark.parametrize("probably", [True, False])
-def test_what_is_just_inside_the_limit_is_called_probably(
+def test_a_picture_just_above_the_threshold_is_called_probably(
     browse, live, memories, tmp_path, probably
 ):
     taught(memories["home"])

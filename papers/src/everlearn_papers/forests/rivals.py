@@ -191,20 +191,25 @@ class MetricOfFirst:
     ----------
     rank : rank of the metric
     classes : the classes it is learned on; all others only add their means
+    most_steps : limit of the steps of its optimisation
     """
 
-    def __init__(self, rank: int, classes: NDArray[Any]) -> None:
+    def __init__(self, rank: int, classes: NDArray[Any], most_steps: int = STEPS) -> None:
         self.rank = rank
         self.classes = classes
+        self.most_steps = most_steps
 
     def fit(self, X: NDArray[Any], y: NDArray[Any]) -> Self:
         is_first = np.isin(y, self.classes)
         known, member_of = np.unique(y[is_first], return_inverse=True)
         first = X[is_first]
         means = np.stack([first[member_of == slot].mean(axis=0) for slot in range(len(known))])
-        self.learned_ = learned_metric(first, member_of, None, means, self.rank)
+        self.learned_ = learned_metric(
+            first, member_of, None, means, self.rank, most_steps=self.most_steps
+        )
         if not self.learned_.converged:
-            warnings.warn(f"not converged in {STEPS} steps", ConvergenceWarning, stacklevel=2)
+            late = f"not converged in {self.most_steps} steps"
+            warnings.warn(late, ConvergenceWarning, stacklevel=2)
         self._means = NearestClassMean().fit(X @ self.learned_.W.T, y)
         return self
 
@@ -247,6 +252,29 @@ def metrics(
             converged = fit(made, stream.between(0, size))
             result[name].append(stream.accuracy(made, size))
             result["ending"][name].append(ending(made, converged))
+    return result
+
+
+def metrics_by_steps(
+    seed: int,
+    *,
+    data: str,
+    size: int,
+    rank: int,
+    limits: list[int],
+    n_features: int | None = None,
+    per_class: int | None = None,
+) -> Result:
+    """MET+NCM of all classes with several limits of its steps: whether 30 are too few."""
+    stream = ClassStream.of(data_set(data), size, seed)
+    stream = stream.with_examples(per_class).with_features(n_features)
+    learned = stream.between(0, size)
+    result: Result = {"accuracy": [], "ending": []}
+    for limit in limits:
+        made = MetricOfFirst(rank, stream.order, most_steps=limit)
+        converged = fit(made, learned)
+        result["accuracy"].append(stream.accuracy(made, size))
+        result["ending"].append(ending(made, converged))
     return result
 
 

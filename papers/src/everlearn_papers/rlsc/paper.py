@@ -96,26 +96,28 @@ def categories(setting: Setting) -> Section:
     sizes = CATEGORY_SIZES[: len(trials[0]["RB"]["rare"])]
     table = Table()
     name = "categories of the turntable, for RGB-D"
-    chosen = add_rows(table, trials, sizes, name, "RGB-D", judged=False)
+    kinds = ("total", "rare", "balanced")
+    chosen = add_rows(table, trials, sizes, name, "RGB-D", judged=False, kinds=kinds)
     alpha = published("rlsc")["table1"]["alpha"]["RGB-D"]
     known, new = (accuracies(trials, NAIVE, kind)[:, -1] for kind in ("validation", "balanced"))
     alone = ", ".join(
         f"{category} {spread(accuracies(each, NAIVE, 'rare')[:, -1])}"
         for category, each in by_category.items()
     )
-    kinds = ", ".join(f"{len(each)} {category}" for category, each in CATEGORIES.items())
+    objects = ", ".join(f"{len(each)} {category}" for category, each in CATEGORIES.items())
     return Section(
         "Table I: one category with few examples, objects held out",
         f"{sum(map(len, CATEGORIES.values()))} of the 50 objects of the turntable "
-        f"(EfficientNet-Lite0 features) in categories named by eye ({kinds}), a **substitute** for "
-        "RGB-D Washington, 300 objects in 51 categories. The test frames are those of one random "
-        "object of each category.",
+        f"(EfficientNet-Lite0 features) in categories named by eye ({objects}), a **substitute** "
+        "for RGB-D Washington, 300 objects in 51 categories. The test frames are those of one "
+        "random object of each category.",
         f"{rows_in_words()} Each category is rare in turn (in the paper: tomato), over the "
         f"same random splits ({len(trials) // len(by_category)}). Examples come in random order "
         "from all objects of their category that are not held out. "
         f"The rule chose {chosen}. λ and α are chosen on views of learned objects: there naive "
         f"least squares is right in {spread(known)} % of the balanced categories, on held-out "
-        f"objects in {spread(new)} % ({sizes[-1]} examples of the rare category). Held-out objects "
+        f"objects in {spread(new)} % ({sizes[-1]} examples of the rare category). So many λ are "
+        "equally good, and the largest of them is taken. Held-out objects "
         f"by category, each when it is the rare one, naive, {sizes[-1]} examples: {alone} %.",
         table,
         {"": draw_over_sizes(trials, sizes, tuple(METHODS), alpha)},
@@ -166,7 +168,7 @@ def regularization(setting: Setting) -> Section:
             }
             for method in ("N", "RB", "RC")
         }
-        within = [
+        met = [
             within(kind, row[kind][method], values[method][kind][i]) == "yes"
             for i, row in enumerate(rows)
             for method in ("N", "RB", "RC")
@@ -183,16 +185,17 @@ def regularization(setting: Setting) -> Section:
                 "N total": _listed(values["N"]["total"]),
                 "validation, N / RB": f"{values['N']['validation'].mean():.1f} / "
                 f"{values['RB']['validation'].mean():.1f}",
-                "cells within": f"{sum(within)} of {len(within)}",
+                "cells within": f"{sum(met)} of {len(met)}",
             },
         )
     return Section(
         "Rebalancing and λ: why those rows of Table I differ",
         f"MNIST, digit 8 rare, {len(runs)} trials",
         "The same λ for all three methods, not chosen. A common factor in the weights of Eq. 22 "
-        "(1/ρ̂ as printed, or scaled so that most weights are 1, as here) is a factor in λ, so "
-        "this table holds every reading of it. *cells within* counts the published cells of Table "
-        "I (five rows, three methods, total and rare) that are met as in that table's last column.",
+        "(1/ρ̂ as printed, or scaled so that the mean weight is 1, as here) is a factor in λ, so "
+        "this table holds every interpretation of it. *cells within* counts the published cells of "
+        "Table I (five rows, three methods, total and rare) that are met as in that table's last "
+        "column.",
         table,
     )
 

@@ -29,14 +29,21 @@ def rows_in_words() -> str:
 
 
 def add_rows(
-    table: Table, trials: list[Result], sizes: list[int], data: str, paper: str, *, judged: bool
+    table: Table,
+    trials: list[Result],
+    sizes: list[int],
+    data: str,
+    paper: str,
+    *,
+    judged: bool,
+    kinds: tuple[str, ...] = ("total", "rare"),
 ) -> str:
     """Add the rows of one data set; return α chosen by Sec. VI-C and the λ chosen, as text."""
     numbers = published("rlsc")["table1"]
     rows = {row["n_imb"]: row for row in numbers[paper]}
     alpha = numbers["alpha"][paper]
     for i, size in enumerate(sizes):
-        for kind in ("total", "rare"):
+        for kind in kinds:
             for name, code in METHODS.items():
                 theirs = rows.get(size, {}).get(kind, {}).get(code)
                 ours = accuracies(trials, name, kind, alpha)[:, i]

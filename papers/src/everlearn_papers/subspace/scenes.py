@@ -87,6 +87,10 @@ SETTINGS = {
     "threshold factor": THRESHOLD_FACTOR,
     "hypotheses": HYPOTHESES,
     "window": WINDOW,
+    "components": [components for *_, components in SCENES],
+    "shadow widths": [width for _, width, *_ in SCENES],
+    "squares": [kind for _, _, kind, *_ in SCENES],
+    "sides of squares": [side for _, _, _, side, _ in SCENES],
 }
 
 

@@ -61,7 +61,7 @@ def passive_aggressive_bound(
     radius : float
         A bound on the length of every example (in the kernel's space).
     """
-    total = 0.5 * distance**2 + C * float(np.sum(losses))
+    total = 0.5 * distance**2 + C * float(np.asarray(losses, dtype=np.float64).sum())
     return 2.0 * max(radius**2, 1.0 / C) * total
 
 

@@ -58,6 +58,10 @@ SETTINGS = {
     "most test images": 2 * N_TEST,
     "C of the sources": list(GRID),
     "C online": 1.0,
+    "kernel": "Gaussian exp(−‖x − x'‖² / δ)",
+    "δ": "mean of ‖x − x'‖²",
+    "β of Multi-KT": "‖β‖ ≤ 1",
+    "initial weights of TROL+ (priors)": "1 / k",
 }
 
 

@@ -24,7 +24,7 @@ def opened(engine: Any, workers: int | None = None) -> Iterator[Engine]:
     kind = kind_of(engine)
     if workers is not None and kind != "local":
         raise InvalidParameter(
-            "workers is for engine='local'; other engines have their own setting"
+            "workers is for the engine 'local'; other engines have their own setting"
         )
     with _context(kind, engine, workers) as adapter:
         yield adapter

@@ -100,7 +100,10 @@ def _by_word(journal: Journal, word: str, intake: Intake, forgotten: bool) -> li
     if not found:
         raise UnknownLabel(f"{word!r} is not a name, source or image that was taught")
     if len(found) > 1:
-        raise InvalidInput(f"{word!r} is both a name and a source; use name= or source=")
+        raise InvalidInput(
+            f"{word!r} is both a name and a source; say which: --name or --source on the command "
+            "line, in Python name= or source="
+        )
     return found[0]
 
 

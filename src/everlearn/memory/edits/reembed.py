@@ -183,7 +183,7 @@ def require_all_there(journal: Journal, vectors: Collection[int]) -> None:
     raise PicturesMissing(
         f"the pictures of {len(missing)} of {len(rows)} teachings can no longer be read: {some}"
         f"{more}{names}. Nothing was changed. If files were moved, run everlearn relocate OLD "
-        "NEW; to go on without these teachings, use reembed(..., drop=True), or --yes",
+        "NEW; to go on without these teachings, add --yes, in Python drop=True",
         len(missing),
     )
 

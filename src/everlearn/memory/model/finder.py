@@ -52,8 +52,8 @@ class FindHead:
         if moments is None or not hasattr(moments, "gram"):
             raise NotExplainable(
                 f"{type(learner).__name__} keeps no second moments, which are needed to separate "
-                "things from background; switch to a classifier that does, for instance with "
-                "use(classifier='ridge')"
+                "things from background; switch to a classifier that does, for instance: everlearn "
+                "use ridge, or use(classifier='ridge')"
             )
         self.power = power
         order = learner.registry_.order

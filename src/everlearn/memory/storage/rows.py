@@ -173,7 +173,8 @@ def require_source(source: str) -> None:
     if len(as_stored(source)) > LONGEST_SOURCE:
         raise InvalidInput(
             f"a source is stored with at most {LONGEST_SOURCE} characters, this one has "
-            f"{len(as_stored(source))} ({as_stored(source)[:60]}…); give a shorter source="
+            f"{len(as_stored(source))} ({as_stored(source)[:60]}…); use a shorter path, or source= "
+            "in Python"
         )
 
 

@@ -1,4 +1,4 @@
-"""Shared by all routes: the Memory of a request, the key of a change, and descriptions."""
+"""Shared by all routes: the Memory of a request, the key of a change, and documentation."""
 
 from typing import Annotated, Any
 
@@ -42,8 +42,8 @@ Chosen = Annotated[Served, Depends(served_of)]
 ChangeKey = Annotated[Key | None, Depends(idempotency)]
 
 
-def takes(model: type[BaseModel], *, bare: bool = False) -> dict[str, Any]:
-    """For the documentation: the bodies that :func:`received` accepts."""
+def documented_body(model: type[BaseModel], *, bare: bool = False) -> dict[str, Any]:
+    """For the documentation: the bodies that :func:`read_body` accepts."""
     schema = model.model_json_schema()
     content: dict[str, Any] = {"application/json": {"schema": schema}}
     if "image" in model.model_fields:

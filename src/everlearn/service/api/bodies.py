@@ -1,7 +1,7 @@
 """Reads request bodies, with limits on size and time, and the examples in them.
 
-A body is read completely, under the limits, before it is processed, and only from authorised
-clients. All bodies together may hold a limited amount of memory.
+A body is read completely before it is processed, and only from authorised clients. All bodies
+together may use a limited amount of memory.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Bodies:
         try:
             whole = await self._read(scope, receive, parts)
             if whole:
-                await self._app(scope, _replayed(b"".join(parts), receive), send)
+                await self._app(scope, _receive_again(b"".join(parts), receive), send)
         finally:
             self._held.take(-sum(map(len, parts)))
 
@@ -80,11 +80,12 @@ class Bodies:
             raise Refused(
                 408,
                 "TooSlow",
-                f"the body took over {self._settings.body_seconds:g} s; send it faster",
+                f"the body did not arrive within {self._settings.body_seconds:g} s; send a smaller "
+                "one, or over a faster connection",
             ) from None
 
 
-async def received(request: Request, model: type[Body]) -> Body:
+async def read_body(request: Request, model: type[Body]) -> Body:
     """The validated content of a request: JSON, a form with a file, or (bare) an image."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
@@ -130,7 +131,7 @@ async def idempotency(
     return Key(idempotency_key, digest.digest())
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def _receive_again(body: bytes, receive: Receive) -> Receive:
     given = False
 
     async def again() -> Message:

@@ -13,9 +13,9 @@ from everlearn.memory.answers import Answers
 from everlearn.memory.insight.evaluate import Evaluation, was_taught
 from everlearn.memory.insight.why import WITHOUT, Why
 from everlearn.memory.memory import Memory
-from everlearn.service.api.addresses import Chosen, new_router, takes
-from everlearn.service.api.bodies import received
-from everlearn.service.api.models import Finite, Name, OneExample, ReadOff, Sent, Source
+from everlearn.service.api.addresses import Chosen, documented_body, new_router
+from everlearn.service.api.bodies import read_body
+from everlearn.service.api.models import Finite, Name, OneExample, RecordModel, RequestModel, Source
 
 MOST_EXAMPLES = 10_000
 # Minimum time between two progress events.
@@ -29,7 +29,7 @@ class WhyRequest(OneExample):
     top: Annotated[int, Field(ge=0, le=1_000)] = 5
 
 
-class OneEffect(ReadOff):
+class OneEffect(RecordModel):
     """The effect of one teaching on the score of the answer."""
 
     id: int
@@ -63,13 +63,13 @@ class Explained(BaseModel):
         )
 
 
-class OneAccuracy(ReadOff):
+class OneAccuracy(RecordModel):
     right: int
     of: int
     interval: tuple[float, float]
 
 
-class OneSuspect(ReadOff):
+class OneSuspect(RecordModel):
     id: int
     name: str
     source: str
@@ -77,7 +77,7 @@ class OneSuspect(ReadOff):
     probability: float
 
 
-class Checked(ReadOff):
+class Checked(RecordModel):
     """The report of a Memory, by exact leave-one-out."""
 
     accuracy: OneAccuracy
@@ -104,7 +104,7 @@ class Labelled(OneExample):
     file: Source | None = Field(None, description="How the answer refers to it.")
 
 
-class EvaluateRequest(Sent):
+class EvaluateRequest(RequestModel):
     examples: Annotated[list[Labelled], Field(min_length=1, max_length=MOST_EXAMPLES)]
 
 
@@ -122,7 +122,7 @@ def _by_answer(answers: dict[tuple[str, str | None], list[str]]) -> list[OneOutc
     ]
 
 
-class Evaluated(ReadOff):
+class Evaluated(RecordModel):
     accuracy: Finite = Field(description="On the examples whose name is known.")
     n_known: int
     n_unknown: int
@@ -136,10 +136,10 @@ class Evaluated(ReadOff):
     unreadable: list[tuple[str, str]]
 
 
-@router.post("/why", openapi_extra=takes(WhyRequest, bare=True))
+@router.post("/why", openapi_extra=documented_body(WhyRequest, bare=True))
 async def why(request: Request, served: Chosen) -> Explained:
     """Which pictures led to this answer, and what would it be without them?"""
-    sent = await received(request, WhyRequest)
+    sent = await read_body(request, WhyRequest)
     found = await served.question(
         lambda memory: memory.why(sent.example, sent.name, box=sent.box, top=sent.top)
     )
@@ -161,10 +161,10 @@ async def check(served: Chosen) -> Checked:
     return Checked.model_validate(report)
 
 
-@router.post("/evaluate", openapi_extra=takes(EvaluateRequest))
+@router.post("/evaluate", openapi_extra=documented_body(EvaluateRequest))
 async def evaluate(request: Request, served: Chosen) -> Evaluated:
     """Ask about many labelled examples and compare the answers with their names."""
-    sent = await received(request, EvaluateRequest)
+    sent = await read_body(request, EvaluateRequest)
     known = await served.question(lambda memory: memory.names())
     if not known:
         raise NeverLearned("nothing was taught yet, so there is nothing to evaluate")

@@ -25,16 +25,16 @@ from everlearn.memory.following import FollowedFrame, Following
 from everlearn.memory.memory import Memory
 from everlearn.regions.boxes import MOST_BOXES
 from everlearn.regions.proposals import FEW, MOST
-from everlearn.service.api.addresses import Chosen, new_router, takes
-from everlearn.service.api.bodies import received
-from everlearn.service.api.models import Image, OneAnswer, ReadOff, Sent
+from everlearn.service.api.addresses import Chosen, documented_body, new_router
+from everlearn.service.api.bodies import read_body
+from everlearn.service.api.models import Image, OneAnswer, RecordModel, RequestModel
 from everlearn.service.api.stream import Answer, answer_frames
 from everlearn.service.served import Served
 
 router = new_router()
 
 
-class FindRequest(Sent):
+class FindRequest(RequestModel):
     image: Image
     top: Annotated[int, Field(ge=1, le=10_000)] | None = 5
     most: Annotated[int, Field(ge=1, le=MOST_BOXES)] = MOST
@@ -42,7 +42,7 @@ class FindRequest(Sent):
     remember: bool = Field(False, description="Keep unknown things, with their boxes.")
 
 
-class OneThing(ReadOff):
+class OneThing(RecordModel):
     box: list[float] = Field(description="Left, top, right, bottom, as shares of the picture.")
     name: str | None = Field(description="The best name; null for unknown.")
     score: float = Field(description="Confidence; comparable within one Memory.")
@@ -55,10 +55,10 @@ class Found(BaseModel):
     things: list[OneThing] = Field(description="Most confident first.")
 
 
-@router.post("/find", openapi_extra=takes(FindRequest, bare=True))
+@router.post("/find", openapi_extra=documented_body(FindRequest, bare=True))
 async def find(request: Request, served: Chosen) -> Found:
     """Find the things in a picture and where they are."""
-    sent = await received(request, FindRequest)
+    sent = await read_body(request, FindRequest)
 
     def look(memory: Memory) -> list[Thing]:
         return memory.find(
@@ -104,7 +104,7 @@ def _followed(following: Following, frame: bytes, seconds: float, _: Memory) -> 
     return following.frame(decode(frame), seconds, "camera")
 
 
-class OneTrack(ReadOff):
+class OneTrack(RecordModel):
     track: int = Field(validation_alias="id")
     box: list[float]
     name: str | None
@@ -112,13 +112,13 @@ class OneTrack(ReadOff):
     settled: bool
 
 
-class OneTrackEvent(ReadOff):
+class OneTrackEvent(RecordModel):
     track: int
     name: str | None
     before: str | None
     first: bool
 
 
-class FollowedTracks(ReadOff):
+class FollowedTracks(RecordModel):
     things: list[OneTrack]
     events: list[OneTrackEvent]

@@ -7,9 +7,9 @@ from pydantic import BaseModel, Field
 
 from everlearn.images import folders
 from everlearn.memory.edits.writing import misspelled_among
-from everlearn.service.api.addresses import Chosen, new_router, takes
-from everlearn.service.api.bodies import received
-from everlearn.service.api.models import Image, Sent
+from everlearn.service.api.addresses import Chosen, documented_body, new_router
+from everlearn.service.api.bodies import read_body
+from everlearn.service.api.models import Image, RequestModel
 
 # Most files named in one request.
 MOST_FILES = 20_000
@@ -23,14 +23,14 @@ WORDS = {
 router = new_router()
 
 
-class ListedFile(Sent):
+class ListedFile(RequestModel):
     path: Annotated[str, Field(min_length=1, max_length=4_096)]
     start: Image = Field(
         b"", description="Its first 64 bytes, which decide if the suffix is not known."
     )
 
 
-class FoldersRequest(Sent):
+class FoldersRequest(RequestModel):
     files: Annotated[list[ListedFile], Field(max_length=MOST_FILES)]
 
 
@@ -43,10 +43,10 @@ class NamedFile(BaseModel):
     )
 
 
-@router.post("/folders", openapi_extra=takes(FoldersRequest))
+@router.post("/folders", openapi_extra=documented_body(FoldersRequest))
 async def name_files(request: Request, served: Chosen) -> list[NamedFile]:
     """The names under which the files of a folder would be taught; changes nothing."""
-    sent = await received(request, FoldersRequest)
+    sent = await read_body(request, FoldersRequest)
     found = folders.names_of_listed([(file.path, file.start[:64]) for file in sent.files])
     known = await served.question(lambda memory: memory.names())
     spelling = folders.one_spelling([name for name, _ in found if name is not None], known)

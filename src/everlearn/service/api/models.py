@@ -74,13 +74,13 @@ GivenBox = Annotated[
 ]
 
 
-class Sent(BaseModel):
+class RequestModel(BaseModel):
     """Base of requests: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class OneExample(Sent):
+class OneExample(RequestModel):
     """Either a vector or an image."""
 
     vector: Annotated[list[Number], Field(min_length=1, max_length=WIDEST)] | None = None
@@ -131,7 +131,7 @@ class AskRequest(OneExample):
     )
 
 
-class ForgetRequest(Sent):
+class ForgetRequest(RequestModel):
     """An example, a number, or a name and a source."""
 
     vector: Annotated[list[Number], Field(min_length=1, max_length=WIDEST)] | None = None
@@ -159,7 +159,7 @@ class ForgetRequest(Sent):
         }
 
 
-class RenameRequest(Sent):
+class RenameRequest(RequestModel):
     old: Name
     new: Name
 
@@ -172,8 +172,8 @@ def finite(value: float | None) -> float | None:
 Finite = Annotated[float | None, BeforeValidator(finite)]
 
 
-class ReadOff(BaseModel):
-    """A response built from a record of a Memory, field by field."""
+class RecordModel(BaseModel):
+    """Base of responses that have the fields of a record of a Memory."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -182,18 +182,18 @@ class Taught(BaseModel):
     new: bool = Field(description="False if the same image is already taught under this name.")
 
 
-class Corrected(ReadOff):
+class Corrected(RecordModel):
     name: str
     moved_from: list[str]
     taught: bool
 
 
-class OneAnswer(ReadOff):
+class OneAnswer(RecordModel):
     name: str
     probability: float
 
 
-class SteadyAnswer(ReadOff):
+class SteadyAnswer(RecordModel):
     """The combined answer of the latest frames of a session."""
 
     name: str | None = Field(description="Null for unknown.")
@@ -202,7 +202,7 @@ class SteadyAnswer(ReadOff):
     changed: bool = Field(description="Whether it differs from the previous frame's.")
 
 
-class Answered(ReadOff):
+class Answered(RecordModel):
     unknown: bool = Field(description="Whether it resembles nothing that was taught.")
     familiarity: Finite
     threshold: Finite
@@ -235,7 +235,7 @@ class Forgot(BaseModel):
         )
 
 
-class Done(ReadOff):
+class Done(RecordModel):
     """One operation: done, undone or redone."""
 
     id: int
@@ -261,7 +261,7 @@ class SimilarName(BaseModel):
     similar: str | None = Field(description="Null if there is none, or the name is known.")
 
 
-class OneTeaching(ReadOff):
+class OneTeaching(RecordModel):
     id: int
     name: str
     source: str
@@ -274,13 +274,13 @@ class Counted(BaseModel):
     count: int
 
 
-class Strictness(Sent):
+class Strictness(RequestModel):
     accept: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
         description="Lower bound on the share of familiar things that are not called unknown."
     )
 
 
-class Verified(ReadOff):
+class Verified(RecordModel):
     problems: list[str]
     teachings: int
     log_entries: int

@@ -11,8 +11,14 @@ from fastapi.responses import StreamingResponse
 from everlearn.errors import NothingToUndo
 from everlearn.memory.answers import Answers
 from everlearn.memory.memory import Memory
-from everlearn.service.api.addresses import ChangeKey, Chosen, new_router, service_of, takes
-from everlearn.service.api.bodies import received
+from everlearn.service.api.addresses import (
+    ChangeKey,
+    Chosen,
+    documented_body,
+    new_router,
+    service_of,
+)
+from everlearn.service.api.bodies import read_body
 from everlearn.service.api.models import (
     Answered,
     AskRequest,
@@ -40,10 +46,10 @@ OperationId = Annotated[
 ]
 
 
-@router.post("/teach", openapi_extra=takes(TeachRequest))
+@router.post("/teach", openapi_extra=documented_body(TeachRequest))
 async def teach(request: Request, response: Response, served: Chosen, key: ChangeKey) -> Taught:
     """Teach one example; it is on disk when this returns, and the next question uses it."""
-    sent = await received(request, TeachRequest)
+    sent = await read_body(request, TeachRequest)
 
     def work(memory: Memory) -> Taught:
         new = memory.teach(
@@ -66,10 +72,10 @@ async def teach(request: Request, response: Response, served: Chosen, key: Chang
     return done
 
 
-@router.post("/correct", openapi_extra=takes(CorrectRequest))
+@router.post("/correct", openapi_extra=documented_body(CorrectRequest))
 async def correct(request: Request, served: Chosen, key: ChangeKey) -> Corrected:
     """Teach an example as this name; if it is taught under another name, move it."""
-    sent = await received(request, CorrectRequest)
+    sent = await read_body(request, CorrectRequest)
 
     def work(memory: Memory) -> Corrected:
         done = memory.correct(
@@ -81,14 +87,14 @@ async def correct(request: Request, served: Chosen, key: ChangeKey) -> Corrected
     return await served.change(work, key)
 
 
-@router.post("/ask", openapi_extra=takes(AskRequest, bare=True))
+@router.post("/ask", openapi_extra=documented_body(AskRequest, bare=True))
 async def ask(request: Request, served: Chosen) -> Answered:
     """Name an example. With ``remember``, an unknown one is kept among the unknowns."""
-    sent = await received(request, AskRequest)
-    return await answered(served, sent)
+    sent = await read_body(request, AskRequest)
+    return await answer_question(served, sent)
 
 
-async def answered(served: Served, sent: AskRequest) -> Answered:
+async def answer_question(served: Served, sent: AskRequest) -> Answered:
     """Answer one question and notify listeners."""
 
     def ask(memory: Memory) -> Answers:
@@ -108,10 +114,10 @@ async def answered(served: Served, sent: AskRequest) -> Answered:
     return Answered.of(answers)
 
 
-@router.post("/forget", openapi_extra=takes(ForgetRequest))
+@router.post("/forget", openapi_extra=documented_body(ForgetRequest))
 async def forget(request: Request, served: Chosen, key: ChangeKey) -> Forgot:
     """Unlearn an example, a name, or everything from a source."""
-    sent = await received(request, ForgetRequest)
+    sent = await read_body(request, ForgetRequest)
 
     def work(memory: Memory) -> Forgot:
         forgotten = Forgot.of(memory.forget(**sent.choice))
@@ -122,17 +128,17 @@ async def forget(request: Request, served: Chosen, key: ChangeKey) -> Forgot:
     return await served.change(work, key, whole=not sent.erase)
 
 
-@router.post("/would-forget", openapi_extra=takes(ForgetRequest))
+@router.post("/would-forget", openapi_extra=documented_body(ForgetRequest))
 async def would_forget(request: Request, served: Chosen) -> Forgot:
     """What ``forget`` would forget; changes nothing."""
-    sent = await received(request, ForgetRequest)
+    sent = await read_body(request, ForgetRequest)
     return Forgot.of(await served.question(lambda memory: memory.would_forget(**sent.choice)))
 
 
-@router.post("/rename", openapi_extra=takes(RenameRequest))
+@router.post("/rename", openapi_extra=documented_body(RenameRequest))
 async def rename(request: Request, served: Chosen, key: ChangeKey) -> OneName:
     """Rename a name; if the new name exists, the two are merged."""
-    sent = await received(request, RenameRequest)
+    sent = await read_body(request, RenameRequest)
 
     def work(memory: Memory) -> OneName:
         name = memory.rename(sent.old, sent.new)

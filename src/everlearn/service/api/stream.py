@@ -21,7 +21,7 @@ from everlearn.errors import EverlearnError
 from everlearn.service.api.addresses import new_router
 from everlearn.service.api.failures import body_of, status_of, validation_message
 from everlearn.service.api.models import AskRequest
-from everlearn.service.api.routes import answered
+from everlearn.service.api.routes import answer_question
 from everlearn.service.served import Served, Service
 
 # RFC 6455: "try again later", "policy violation" and "going away".
@@ -51,7 +51,7 @@ def _session_of_frames(served: Served) -> Answer:
         else:
             sent = AskRequest.model_validate_json(message.get("text") or "")
         sent.session = sent.session or session
-        return await answered(served, sent)
+        return await answer_question(served, sent)
 
     return answer
 

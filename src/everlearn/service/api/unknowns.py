@@ -6,16 +6,16 @@ from fastapi import HTTPException, Path, Request, Response
 from pydantic import Field
 
 from everlearn.memory.memory import Memory
-from everlearn.service.api.addresses import ChangeKey, Chosen, new_router, takes
-from everlearn.service.api.bodies import received
-from everlearn.service.api.models import Counted, Name, ReadOff, Sent, Strictness
+from everlearn.service.api.addresses import ChangeKey, Chosen, documented_body, new_router
+from everlearn.service.api.bodies import read_body
+from everlearn.service.api.models import Counted, Name, RecordModel, RequestModel, Strictness
 
 Number = Annotated[int, Field(ge=1, lt=1 << 63)]
 
 router = new_router()
 
 
-class OneGroup(ReadOff):
+class OneGroup(RecordModel):
     """Similar unknown pictures."""
 
     id: int = Field(description="Id of its first member.")
@@ -28,12 +28,12 @@ class OneGroup(ReadOff):
     )
 
 
-class NameStrangersRequest(Sent):
+class NameStrangersRequest(RequestModel):
     group: Number
     name: Name
 
 
-class GroupRequest(Sent):
+class GroupRequest(RequestModel):
     group: Number
 
 
@@ -43,10 +43,10 @@ async def strictness(served: Chosen) -> Strictness:
     return await served.question(lambda memory: Strictness(accept=memory.accept))
 
 
-@router.post("/strictness", openapi_extra=takes(Strictness))
+@router.post("/strictness", openapi_extra=documented_body(Strictness))
 async def set_strictness(request: Request, served: Chosen, key: ChangeKey) -> Strictness:
     """Store in the Memory how strict *unknown* is; takes effect with the next answer."""
-    sent = await received(request, Strictness)
+    sent = await read_body(request, Strictness)
 
     def work(memory: Memory) -> Strictness:
         memory.set_accept(sent.accept)
@@ -75,10 +75,10 @@ async def thumbnail(id: Annotated[int, Path(ge=1, lt=1 << 63)], served: Chosen) 
     return Response(picture, media_type="image/jpeg")
 
 
-@router.post("/strangers/name", openapi_extra=takes(NameStrangersRequest))
+@router.post("/strangers/name", openapi_extra=documented_body(NameStrangersRequest))
 async def name_strangers(request: Request, served: Chosen, key: ChangeKey) -> Counted:
     """Teach a group of unknown pictures as this name."""
-    sent = await received(request, NameStrangersRequest)
+    sent = await read_body(request, NameStrangersRequest)
 
     def work(memory: Memory) -> Counted:
         count = memory.name_unknowns(sent.group, sent.name)
@@ -88,10 +88,10 @@ async def name_strangers(request: Request, served: Chosen, key: ChangeKey) -> Co
     return await served.change(work, key)
 
 
-@router.post("/strangers/ignore", openapi_extra=takes(GroupRequest))
+@router.post("/strangers/ignore", openapi_extra=documented_body(GroupRequest))
 async def ignore_strangers(request: Request, served: Chosen, key: ChangeKey) -> Counted:
     """Answer pictures that resemble this group with *ignored* from now on."""
-    sent = await received(request, GroupRequest)
+    sent = await read_body(request, GroupRequest)
 
     def work(memory: Memory) -> Counted:
         count = memory.ignore_unknowns(sent.group)
@@ -101,10 +101,10 @@ async def ignore_strangers(request: Request, served: Chosen, key: ChangeKey) -> 
     return await served.change(work, key)
 
 
-@router.post("/strangers/drop", openapi_extra=takes(GroupRequest))
+@router.post("/strangers/drop", openapi_extra=documented_body(GroupRequest))
 async def drop_strangers(request: Request, served: Chosen, key: ChangeKey) -> Counted:
     """Delete a group of unknown pictures."""
-    sent = await received(request, GroupRequest)
+    sent = await read_body(request, GroupRequest)
 
     def work(memory: Memory) -> Counted:
         count = memory.drop_unknowns(sent.group)

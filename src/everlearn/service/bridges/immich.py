@@ -37,7 +37,8 @@ SOURCE = "immich"
 TAUGHT, GUESSED = "everlearn", "everlearn-guess"
 # Pictures on one page of a search; Immich allows 1,000.
 PAGE = 1000
-# Pictures that are asked again once more was learned, and how often an unreadable one is tried.
+# How many pictures are asked about again after something was learned; and how often one that
+# cannot be read is tried.
 WATCHED = 200
 TRIES = 20
 
@@ -81,7 +82,8 @@ class Immich:
         self._labels = FollowedLabels(memory, f"{SOURCE}/{self._user}")
         self._since = since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
         self._seen: set[str] = set()
-        # Pictures that were asked about → the guess, and that could not be read yet → the tries.
+        # The guess for each picture that was asked about, and the number of times that a picture
+        # could not be read.
         self._asked: dict[str, str | None] = {}
         self._waiting: dict[str, int] = {}
 
@@ -90,7 +92,7 @@ class Immich:
         labels = self._tagged()
         taught, gone = self._labels.follow(labels)
         for asset in {_picture_of(key) for key in taught}:
-            self._take_off(asset, self._guesses_on(asset))
+            self._remove_tags(asset, self._guesses_on(asset))
             self._asked.pop(asset, None)
         named = {_picture_of(key) for key in labels}
         again = list(self._asked)[-WATCHED:] if taught or gone else []
@@ -174,7 +176,7 @@ class Immich:
             del self._asked[asset]
             return "refused"
         if name != before:
-            self._take_off(asset, guesses)
+            self._remove_tags(asset, guesses)
             if name is not None:
                 self._set_guess(asset, name)
             self._asked[asset] = name
@@ -199,7 +201,7 @@ class Immich:
         said = {"ids": [asset]}
         self._remote.json(f"api/tags/{quote(str(tag['id']))}/assets", said, method="PUT")
 
-    def _take_off(self, asset: str, tags: dict[str, str]) -> None:
+    def _remove_tags(self, asset: str, tags: dict[str, str]) -> None:
         for number in tags.values():
             said = {"ids": [asset]}
             self._remote.json(f"api/tags/{quote(number)}/assets", said, method="DELETE")
