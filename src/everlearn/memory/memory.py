@@ -57,6 +57,7 @@ from everlearn.memory.storage.interface import EventLog
 from everlearn.memory.storage.locations import storage_at
 from everlearn.memory.storage.postgres.address import PostgresAddress
 from everlearn.memory.storage.rows import Example, NameRecord, Teaching
+from everlearn.memory.storage.tombstones import Pair
 from everlearn.memory.words import require_count, require_count_or_none, require_text
 from everlearn.persistence import replace_file
 from everlearn.regions.proposals import FEW, MOST
@@ -372,11 +373,11 @@ class Memory:
     ) -> Merged:
         """Take over what another Memory was taught and what it forgot.
 
-        For each picture and name the later event counts: what was forgotten or erased here after it
-        was taught there stays forgotten. A picture that has a different name there keeps its names
-        here and is listed as a conflict; with ``conflicts="there"`` it gets the name it has there,
-        all of them in a second operation. Merges of one ``group`` are one operation for
-        :meth:`undo`.
+        For each picture, or box in one, and name the later event counts: what was forgotten or
+        erased here after it was taught there stays forgotten. A picture or box that has a different
+        name there keeps its names here and is listed as a conflict; with ``conflicts="there"`` it
+        gets the name it has there, all of them in a second operation. Merges of one ``group`` are
+        one operation for :meth:`undo`.
         """
         if conflicts not in ("list", "there"):
             raise InvalidParameter(f"conflicts must be 'list' or 'there', not {conflicts!r}")
@@ -395,7 +396,7 @@ class Memory:
     ) -> Synced:
         """Merge two Memories in both directions until they are equal; both are written to.
 
-        Where one picture has different names, ``conflicts`` says what to do: ``"list"`` it and
+        Where a picture or box has different names, ``conflicts`` says what to do: ``"list"`` it and
         change neither, or use the name from ``"here"``, or from ``"there"``, in both.
         """
         require_resolution(conflicts)
@@ -410,8 +411,12 @@ class Memory:
         """
         yield from self._editor.parts(Path(place), most_bytes)
 
-    def counting(self) -> set[tuple[bytes, str]]:
-        """All current teachings, each as a pair of the picture's sha256 digest and the name."""
+    def counting(self) -> set[Pair]:
+        """What currently counts: pairs of a picture, or a box in it, and a name.
+
+        The first is itself a pair: the picture's sha256 digest, and the box that was given;
+        ``None`` for the whole picture.
+        """
         return self._editor.counting()
 
     # Network, classifier, paths.

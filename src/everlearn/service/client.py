@@ -46,6 +46,7 @@ from everlearn.memory.memory import Memory
 from everlearn.memory.storage.receipts import Receipt
 from everlearn.memory.storage.rows import NameRecord, Teaching
 from everlearn.memory.storage.sqlite.database import FILE
+from everlearn.memory.storage.tombstones import Pair
 from everlearn.persistence import replace_file
 from everlearn.regions.boxes import Box
 from everlearn.regions.proposals import MOST
@@ -395,7 +396,7 @@ class Client:
 
     def _merged_into(
         self, other: Memory, conflicts: Literal["list", "there"]
-    ) -> tuple[Merged, set[tuple[bytes, str]]]:
+    ) -> tuple[Merged, set[Pair]]:
         """Merge the served Memory into another; also returns what counts in the service."""
         with tempfile.TemporaryDirectory(prefix="everlearn-") as place:
             Path(place, FILE).write_bytes(_checked_body(*self._send("GET", "journal", b"", {})))

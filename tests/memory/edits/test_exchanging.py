@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from everlearn import Memory
+from everlearn import Memory, Pixels
 from everlearn.errors import AlreadyThere, CannotWrite
 
 
@@ -38,6 +38,36 @@ def test_merging_all_parts_equals_merging_the_memory(memory, tmp_path, rng, most
         again = [sent.merge(path.parent) for path in memory.parts(tmp_path / "again", most_bytes)]
         assert sum(one.forgotten for one in again) == whole.merge(memory).forgotten == 10
         assert sent.counting() == whole.counting()
+        assert sent.verify().ok
+
+
+@pytest.mark.parametrize("erase", [False, True])
+@pytest.mark.parametrize("most_bytes", [1, 10**9])
+def test_parts_pass_on_that_one_of_many_boxes_was_forgotten(tmp_path, rng, most_bytes, erase):
+    picture = rng.integers(0, 255, (64, 64, 3), dtype=np.uint8)
+    corners = [(0.1 * i, 0.05 * i, 0.1 * i + 0.2, 0.05 * i + 0.3) for i in range(8)]
+    with (
+        Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory,
+        Memory(tmp_path / "sent", embedder=Pixels(size=4)) as sent,
+    ):
+        for box in (*corners, None):
+            memory.teach(picture, "cup", box=box)
+        memory.teach(picture, "mug", box=corners[3], also=True)
+        files = list(memory.parts(tmp_path / "parts", most_bytes))
+        # Only the box with two names has to be sent with the last part.
+        assert len(files) == (9 if most_bytes == 1 else 1)
+        done = [sent.merge(path.parent) for path in files]
+        assert (sum(done), sum(len(one.conflicts) for one in done)) == (10, 0)
+        assert sent.counting() == memory.counting()
+        memory.forget(id=1, erase=erase)
+        memory.forget(id=4, erase=erase)
+        memory.forget(id=9, erase=erase)
+        memory.teach(picture, "cup", box=corners[0])
+        again = [sent.merge(path.parent) for path in memory.parts(tmp_path / "two", most_bytes)]
+        assert sum(one.forgotten for one in again) == 2
+        assert sent.counting() == memory.counting()
+        assert len(sent.counting()) == 8
+        assert sum(memory.merge(path.parent) for path in sent.parts(tmp_path / "back", 1)) == 0
         assert sent.verify().ok
 
 

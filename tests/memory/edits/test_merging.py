@@ -13,6 +13,9 @@ from click.testing import CliRunner
 from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.images.embedders import Pixels
+from everlearn.memory.edits.merging import are_equal
+from everlearn.memory.storage.rows import Example, TaughtBox
+from everlearn.regions.boxes import Box
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "0.1" / "memory"
 
@@ -217,6 +220,136 @@ def test_a_conflict_is_about_one_box_of_a_picture(tmp_path, rng):
         everything = {("crimson", 0.0, 0.0), ("red", 0.5, 0.0), ("green", 0.0, 0.5)}
         assert places(a) == places(b) == {*everything, ("blue", 0.5, 0.5)}
         assert a.verify().ok
+
+
+LEFT, RIGHT = (0.0, 0.0, 0.5, 0.5), (0.5, 0.5, 1.0, 1.0)
+
+
+@pytest.fixture
+def crowd(tmp_path, rng):
+    """Two Memories that were taught two boxes of one picture, and all of it, under one name."""
+    picture = rng.integers(0, 255, (64, 64, 3), dtype=np.uint8)
+    with (
+        Memory(tmp_path / "a", embedder=Pixels(size=4)) as a,
+        Memory(tmp_path / "b", embedder=Pixels(size=4)) as b,
+    ):
+        for box in (LEFT, RIGHT, None):
+            assert a.teach(picture, "cup", box=box)
+        a.teach(255 - picture, "pen")
+        assert b.merge(a) == 4
+        yield a, b, picture
+
+
+def cups(memory):
+    """The boxes taught as cup; ``None`` is the whole picture."""
+    return {one.box for one in memory.teachings("cup")}
+
+
+def number_of(memory, box):
+    (number,) = [one.id for one in memory.teachings("cup") if one.box == box]
+    return number
+
+
+@pytest.mark.parametrize("looks", [0, 10**9])
+@pytest.mark.parametrize("erase", [False, True])
+@pytest.mark.parametrize("gone", [LEFT, RIGHT, None])
+def test_a_forgotten_box_stays_away_and_is_passed_on(crowd, gone, erase, looks, monkeypatch):
+    """Although the picture still counts under the same name, by another box or as a whole."""
+    monkeypatch.setattr("everlearn.memory.edits.merging.SINGLE_LOOKS", looks)
+    a, b, _ = crowd
+    rest = {LEFT, RIGHT, None} - {gone}
+    a.forget(id=number_of(a, gone), erase=erase)
+    done = a.merge(b)
+    assert (done, done.kept_out, cups(a)) == (0, 1, rest)
+    done = b.merge(a)
+    assert (done, done.forgotten, done.erased) == (0, 1, int(erase))
+    assert cups(b) == rest
+    assert counts(a) == counts(b) == {"cup": 2, "pen": 1}
+    assert b.verify().ok
+    b.undo()
+    assert cups(b) == {LEFT, RIGHT, None}
+
+
+@pytest.mark.parametrize("erase", [False, True])
+def test_sync_is_equal_only_with_the_same_boxes(crowd, erase):
+    a, b, picture = crowd
+    a.forget(id=number_of(a, LEFT), erase=erase)
+    b.forget(id=number_of(b, RIGHT), erase=erase)
+    b.teach(picture, "cup", box=(0.0, 0.5, 0.5, 1.0))
+    assert not are_equal(a.counting(), b.counting())
+    done = a.sync(b)
+    assert (done.here, done.here.forgotten, done.here.kept_out) == (1, 1, 1)
+    # The one kept out here was forgotten there.
+    assert (done.there, done.there.forgotten, done.there.kept_out) == (0, 1, 0)
+    assert done.equal
+    assert are_equal(a.counting(), b.counting())
+    assert cups(a) == cups(b) == {None, (0.0, 0.5, 0.5, 1.0)}
+    again = a.sync(b)
+    assert (again.here, again.there, again.equal) == (0, 0, True)
+
+
+def test_a_difference_of_boxes_alone_is_no_equality(tmp_path, rng):
+    """One side takes over nothing, because it forgot the box later."""
+    picture = rng.integers(0, 255, (64, 64, 3), dtype=np.uint8)
+    with (
+        boxed(tmp_path / "a", picture, red=0) as a,
+        boxed(tmp_path / "b", picture, red=3) as b,
+    ):
+        assert {name for _, name in a.counting()} == {name for _, name in b.counting()}
+        assert not are_equal(a.counting(), b.counting())
+        assert a.sync(b).equal
+        assert places(a) == places(b) == {("red", 0.0, 0.0), ("red", 0.5, 0.5)}
+
+
+@pytest.mark.parametrize("erase", [False, True])
+def test_a_box_taught_again_later_comes_back(crowd, erase):
+    a, b, picture = crowd
+    a.forget(id=number_of(a, LEFT), erase=erase)
+    b.merge(a)
+    assert cups(b) == {RIGHT, None}
+    assert b.teach(picture, "cup", box=LEFT)
+    done = a.merge(b)
+    assert (done, done.kept_out) == (1, 0)
+    assert a.sync(b).equal
+    assert cups(a) == cups(b) == {LEFT, RIGHT, None}
+
+
+def test_a_forget_undone_before_a_merge_is_not_passed_on(crowd):
+    a, b, _ = crowd
+    a.forget(id=number_of(a, LEFT))
+    a.undo()
+    assert (b.merge(a).forgotten, a.merge(b).kept_out) == (0, 0)
+    assert a.sync(b).equal
+    assert cups(a) == cups(b) == {LEFT, RIGHT, None}
+    a.redo()
+    assert b.merge(a).forgotten == 1
+    assert cups(a) == cups(b) == {RIGHT, None}
+
+
+def test_an_erased_box_stays_away_from_a_third_memory(crowd, tmp_path):
+    a, b, _ = crowd
+    with Memory(tmp_path / "c", embedder=Pixels(size=4)) as c:
+        c.merge(a)
+        a.forget(id=number_of(a, LEFT), erase=True)
+        b.merge(a)
+        done = c.merge(b)
+        assert (done.forgotten, done.erased, cups(c)) == (1, 1, {RIGHT, None})
+
+
+@pytest.mark.parametrize("erase", [False, True])
+def test_boxes_that_were_found_count_as_the_whole_picture(tmp_path, erase):
+    """Two Memories may find different boxes in one picture."""
+    with Memory(tmp_path / "a") as a, Memory(tmp_path / "b") as b:
+        for memory, edge in ((a, 0.5), (b, 0.75)):
+            found = TaughtBox(Box(0.0, 0.0, edge, edge), found=True)
+            assert memory.teach(Example(vector(1), "", bytes(32), region=found), "cup")
+            assert memory.teach(vector(2), "cup")
+        assert a.sync(b).equal
+        assert counts(a) == counts(b) == {"cup": 2}
+        a.forget(id=1, erase=erase)
+        assert a.merge(b).kept_out == 1
+        assert b.merge(a).forgotten == 1
+        assert counts(a) == counts(b) == {"cup": 1}
 
 
 def test_a_journal_from_before_boxes_is_merged_with_its_conflicts(tmp_path):

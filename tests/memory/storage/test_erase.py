@@ -1,21 +1,28 @@
 """After an erase, no byte of what was erased is in any file of the folder."""
 
 import hashlib
+import hmac
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from attacks import traces
-from everlearn import Memory
+from everlearn import Memory, Pixels
 from everlearn.errors import NothingToUndo, UnknownLabel
 from everlearn.memory.edits import unknowns
 from everlearn.memory.edits.writing import TeachingWriter
 from everlearn.memory.storage import erase as erasing
+from everlearn.memory.storage import receipts
+from everlearn.memory.storage.regions import proposals_of
 from everlearn.memory.storage.rows import Example
 from everlearn.memory.storage.sqlite.database import SQLiteDatabase
+from everlearn.regions import region_embedder
 from tests.memory.conftest import same_bits, state_of
+from tests.memory.test_finding import SquareFinder, SquareProposer, scene, square
 
 SECRET = np.full(16, 0.123456, dtype=np.float32)
 THUMBNAIL = b"a small picture of somebody" * 5
@@ -216,6 +223,63 @@ def test_a_receipt_leaves_out_values_shared_with_other_teachings(filled, tmp_pat
     assert "none of the 3 items listed in the receipt is left" in str(found)
     memory.teach(both[::-1] * 2, "carla", source="camera")
     assert "a vector that was erased is still there" in memory.verify(path).problems
+
+
+@pytest.mark.parametrize("name", ["cup", "mug"])
+def test_a_receipt_of_one_box_lists_what_its_picture_does_not_share(tmp_path, rng, name):
+    """The picture and its path stay with the other box, and the name if that has it too."""
+    photo = tmp_path / "photo.png"
+    Image.fromarray(rng.integers(0, 255, (64, 64, 3), dtype=np.uint8)).save(photo)
+    left, right = (0.0, 0.0, 0.5, 0.5), (0.5, 0.5, 1.0, 1.0)
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach(photo, name, box=left)
+        memory.teach(photo, "cup", box=right)
+        erased, kept = (memory._opened.journal.vector_bytes(number) for number in (1, 2))
+        path, receipt = receipt_of(memory, tmp_path, id=1)
+        secret = memory._opened.journal.fact("receipt_key").encode()
+        expected = [erased] if name == "cup" else [erased, b"mug"]
+        assert receipt.erased == sorted(
+            hmac.new(secret, data, hashlib.sha256).hexdigest() for data in expected
+        )
+        assert (receipt.teachings, receipt.pending) == ([1], False)
+        assert memory.verify(path).problems == ()
+        data = b"".join(file.read_bytes() for file in memory.path.iterdir())
+        assert erased not in data
+        assert kept in data
+        assert [one.box for one in memory.teachings()] == [right]
+        memory.teach(photo, name, box=left)
+        assert "a vector that was erased is still there" in memory.verify(path).problems
+
+
+@pytest.mark.parametrize("name", ["red", "blue"])
+def test_a_receipt_leaves_out_a_vector_that_its_picture_keeps_as_a_proposal(
+    tmp_path, monkeypatch, name
+):
+    """The picture was taught another box, so it and the boxes proposed in it stay."""
+    monkeypatch.setattr(region_embedder, "Proposer", SquareProposer)
+    monkeypatch.setattr(region_embedder, "MainThing", SquareFinder)
+    embedder = Pixels(size=6, colour=True)
+    with Memory(tmp_path / "memory", embedder=embedder, regions="things") as memory:
+        both = scene(1, ("red", 0, 0), ("blue", 80, 80))
+        memory.teach(both, name, box=square(0, 0))
+        memory.teach(both, "blue", box=square(80, 80))
+        journal = memory._opened.journal
+        digest, erased = journal.origin(1)[1], journal.vector_bytes(1)
+        path, receipt = receipt_of(memory, tmp_path, id=1)
+        assert erased in proposals_of(journal, digest).vectors.tobytes()
+        assert len(receipt.erased) == (1 if name == "red" else 0)  # the name
+        assert memory.verify(path).problems == ()
+        # A receipt that claims to have erased the vector does not hold.
+        with memory._opened.one_change() as changed:
+            digests = receipts.keyed_digests(changed, [("vector", erased)])
+        replace(receipt, erased=digests).save(path)
+        assert memory.verify(path).problems == (
+            "a vector of a proposal that was erased is still there",
+        )
+        # With the last box, the proposals are erased too.
+        path, receipt = receipt_of(memory, tmp_path, id=2)
+        assert proposals_of(journal, digest) is None
+        assert memory.verify(path).problems == ()
 
 
 def test_guesses_cannot_be_tested_against_a_receipt_without_its_key(filled, tmp_path):

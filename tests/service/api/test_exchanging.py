@@ -9,8 +9,9 @@ from click.testing import CliRunner
 from everlearn import Client, Memory, errors
 from everlearn.cli.app import app
 from everlearn.memory.edits.writing import begin, ensure_kind
-from everlearn.memory.storage.rows import Example
+from everlearn.memory.storage.rows import Example, TaughtBox
 from everlearn.memory.storage.sqlite.database import FILE
+from everlearn.regions.boxes import Box
 from everlearn.service import client as client_module
 from tests.service.conftest import TOKEN
 
@@ -51,7 +52,7 @@ def digest_of(x):
 
 
 def named(memory):
-    return {(digest.hex(), name) for digest, name in memory.counting()}
+    return {(digest.hex(), box, name) for (digest, box), name in memory.counting()}
 
 
 def test_a_merge_over_http_is_the_merge_of_two_folders(client, home, other, tmp_path, monkeypatch):
@@ -93,6 +94,24 @@ def test_forgotten_and_erased_teachings_do_not_come_back(client, home, other, ve
         assert client.merge(third).kept_out == 1
 
 
+@pytest.mark.parametrize("erase", [False, True])
+def test_one_of_two_boxes_of_a_name_is_passed_on_both_ways(client, memories, tmp_path, rng, erase):
+    home = memories["home"]
+    digest, vectors = bytes(32), rng.normal(size=(3, 12)).astype(np.float32)
+    boxes = [Box(0.0, 0.0, 0.5, 0.5), Box(0.5, 0.5, 1.0, 1.0), None]
+    with Memory(tmp_path / "other") as other:
+        for memory in (home, other):
+            for x, box in zip(vectors, boxes, strict=True):
+                region = None if box is None else TaughtBox(box, found=False)
+                assert memory.teach(Example(x, "", digest, region=region), "cup")
+        other.forget(id=1, erase=erase)
+        home.forget(id=2, erase=erase)
+        assert named(home) == {(digest.hex(), box, "cup") for box in (boxes[0], None)}
+        done = client.sync(other)
+        assert (done.here.forgotten, done.there.forgotten, done.equal) == (1, 1, True)
+        assert named(home) == named(other) == {(digest.hex(), None, "cup")}
+
+
 @pytest.mark.parametrize(("conflicts", "name"), [("here", "cup"), ("there", "mug")])
 def test_a_sync_makes_both_equal(client, home, other, vectors, conflicts, name):
     listed = client.sync(other)
@@ -103,7 +122,8 @@ def test_a_sync_makes_both_equal(client, home, other, vectors, conflicts, name):
     assert named(home) == named(other)
     for memory in (home, other):
         assert memory.verify().problems == ()
-    assert {own for digest, own in home.counting() if digest == digest_of(vectors[0])} == {name}
+    first = digest_of(vectors[0]), None
+    assert {own for same, own in home.counting() if same == first} == {name}
 
 
 def test_a_file_that_is_not_a_journal_is_refused_and_changes_nothing(client, home, other, tmp_path):

@@ -40,7 +40,7 @@ from everlearn.memory.storage import receipts
 from everlearn.memory.storage.integrity import require_intact
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
-from everlearn.memory.storage.tombstones import counting
+from everlearn.memory.storage.tombstones import Pair, counting
 from everlearn.regions.region_embedder import require_mode
 
 # A snapshot is written when the log has grown by this many entries since the last one.
@@ -238,8 +238,8 @@ class Editor:
         with self._opened.guard, self._opened.journal.db.read_transaction():
             yield from parts(self._opened.journal, place, most_bytes)
 
-    def counting(self) -> set[tuple[bytes, str]]:
-        """All current teachings, each as a pair of the picture's digest and the name."""
+    def counting(self) -> set[Pair]:
+        """All current teachings, each as its picture and box, and its name."""
         return self._opened.read(lambda: set(counting(self._opened.journal)))
 
     def relocate(self, old: str, new: str) -> Relocation:

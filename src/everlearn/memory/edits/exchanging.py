@@ -1,9 +1,9 @@
 """Splits a Memory into small journals that can be sent, for a merge on another machine.
 
 The receiver merges each part as it would a Memory, with the same checks of every row. All names of
-a picture are in one part, because a second name in another part would look like a conflict. What
-was forgotten (without its vector), the tombstones of what was erased, and pictures that were taught
-again after an erase are in the last part, where the merge can see which event is the latest.
+a picture, or of a box in it, are in one part, because a second name in another part would look like
+a conflict. What was forgotten (without its vector), the tombstones of what was erased, and what was
+taught again after an erase are in the last part, where the merge can see which event is the latest.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import numpy as np
 from everlearn.errors import AlreadyThere, CannotWrite
 from everlearn.memory.edits.writing import begin, keep_operation
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.rows import Example
+from everlearn.memory.storage.rows import Example, TaughtBox
 from everlearn.memory.storage.sqlite.database import FILE
 from everlearn.memory.storage.sqlite.folder import FolderStorage
 from everlearn.memory.storage.tombstones import Pair, Tombstones, copy_tombstones, counting
@@ -32,19 +32,19 @@ Examples = list[tuple[str, Example]]
 def parts(journal: Journal, place: Path, most_bytes: int) -> Iterator[Path]:
     """Write journals of at most about ``most_bytes`` each below a folder; yields their files.
 
-    Call inside one view of the journal. All pictures with several names are in the last part,
-    whatever its size.
+    Call inside one view of the journal. All pictures and boxes with several names are in the last
+    part, whatever its size.
     """
     counted, buried = counting(journal), Tombstones(journal)
-    names = Counter(digest for digest, _ in counted)
-    together = {digest for digest, n in names.items() if n > 1}
-    together |= {digest for digest, name in counted if buried.since((digest, name)) is not None}
+    names = Counter(same for same, _ in counted)
+    together = {same for same, n in names.items() if n > 1}
+    together |= {pair[0] for pair in counted if buried.since(pair) is not None}
     part: Examples = []
     last: Examples = []
     size = 0
     for number, (name, example) in enumerate(journal.examples()):
-        dated = replace(example, taught_at=counted[example.digest, name])
-        if example.digest in together:
+        dated = replace(example, taught_at=counted[example.same_as, name])
+        if example.same_as in together:
             last.append((name, dated))
             continue
         part.append((name, dated))
@@ -78,8 +78,11 @@ def _written(
                 if value:
                     journal.set_fact(key, value)
             journal.add_many(begin(journal, "teach"), examples)
-            for (digest, name), when in (forgotten or {}).items():
-                no_vector = Example(np.zeros(1, np.float32), "", digest, taught_at=when)
+            for ((digest, box), name), when in (forgotten or {}).items():
+                region = None if box is None else TaughtBox(box, found=False)
+                no_vector = Example(
+                    np.zeros(1, np.float32), "", digest, region=region, taught_at=when
+                )
                 (gone,) = journal.add_many(begin(journal, "teach"), [(name, no_vector)])
                 operation = begin(journal, "forget")
                 keep_operation(journal, (operation, "forget", when, 0, 0, None, None))

@@ -1,9 +1,10 @@
 """Merges two Memories: one takes over what the other was taught and what it forgot.
 
-For every picture and name the later event counts, whichever Memory it happened in: taught after it
-was forgotten, it is taught; forgotten or erased after it was taught, it is forgotten. A picture, or
-a box in one, that has another name there than here is a conflict: it keeps its names and is listed.
-Names that differ in capitals or spaces only are the same; they keep the spelling they have here.
+For every picture, or box in one, and name the later event counts, whichever Memory it happened in:
+taught after it was forgotten, it is taught; forgotten or erased after it was taught, it is
+forgotten. A picture, or a box in one, that has another name there than here is a conflict: it keeps
+its names and is listed. Names that differ in capitals or spaces only are the same; they keep the
+spelling they have here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -101,7 +102,7 @@ class Synced:
     ----------
     here, there : Merged
     equal : bool
-        Whether both now count the same pictures under the same names.
+        Whether both now count the same pictures and boxes under the same names.
     """
 
     here: Merged
@@ -110,8 +111,8 @@ class Synced:
 
 
 def are_equal(one: Iterable[Pair], other: Iterable[Pair]) -> bool:
-    """Whether the same pictures count under the same names, whatever their spelling."""
-    here, there = ({(digest, folded(name)) for digest, name in pairs} for pairs in (one, other))
+    """Whether the same pictures and boxes count under the same names, whatever their spelling."""
+    here, there = ({(same, folded(name)) for same, name in pairs} for pairs in (one, other))
     return here == there
 
 
@@ -122,7 +123,7 @@ def require_resolution(conflicts: str) -> None:
 
 
 class _Sides:
-    """What counts in two journals, by picture and name as it is spelled here.
+    """What counts in two journals, by picture and box, and by name as it is spelled here.
 
     Parameters
     ----------
@@ -140,8 +141,8 @@ class _Sides:
         self._spelled_here = {name: spelling.of_known(name) for name in sorted(names_there)}
         self._spelled_there = {own: name for name, own in self._spelled_here.items() if own != name}
         self._theirs: dict[Pair, float] = {}
-        for (digest, name), when in found_there.items():
-            pair = digest, self._spelled_here[name]
+        for (same, name), when in found_there.items():
+            pair = same, self._spelled_here[name]
             self._theirs[pair] = max(when, self._theirs.get(pair, when))
         self._ours = counting(journal, self._pictures_to_look_up(journal))
         self.kept_out = 0
@@ -151,18 +152,20 @@ class _Sides:
 
         It is necessary if something was erased there, because a tombstone names no picture.
         """
-        known = {digest for digest, _ in self._theirs} | self.buried_there.forgotten_pictures
+        known = {digest for (digest, _), _ in self._theirs} | self.buried_there.forgotten_pictures
         few = SINGLE_LOOKS * len(known) < journal.last_position
         return known if few and not self.buried_there.erased else None
 
     def wanted(self) -> Iterator[tuple[str, Example]]:
         """Examples to teach here, with their names; counts those that stay forgotten."""
         for name_there, example in self._other.examples():
-            pair = example.digest, self._spelled_here[name_there]
+            pair = example.same_as, self._spelled_here[name_there]
+            if pair in self._ours:
+                continue
             since = self._buried.since(pair)
-            if pair not in self._ours and since is not None and since >= self._theirs[pair]:
+            if since is not None and since >= self._theirs[pair]:
                 self.kept_out += 1
-            elif pair not in self._ours or example.region is not None:
+            else:
                 yield pair[1], replace(example, taught_at=self._theirs[pair])
 
     def names_there(self, examples: Iterable[ImageAndBox]) -> dict[ImageAndBox, set[str]]:
@@ -186,8 +189,8 @@ class _Sides:
         return float("-inf") if since is None else since
 
     def _as_spelled_there(self, pair: Pair) -> Pair:
-        digest, name = pair
-        return digest, self._spelled_there.get(name, name)
+        same, name = pair
+        return same, self._spelled_there.get(name, name)
 
 
 def merge(
@@ -208,7 +211,7 @@ def merge(
         done()
     gone = sides.forgotten_there()
     with journal.transaction():
-        forgotten = [one for digest, name in gone for one in journal.find(name=name, digest=digest)]
+        forgotten = [one for same, name in gone for one in journal.find_same(same, name)]
         if forgotten:
             operation = continued(journal, writer.operation) or begin_operation(
                 journal, "merge", group

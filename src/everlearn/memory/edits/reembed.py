@@ -33,8 +33,8 @@ from everlearn.memory.model.head import mapped_features, unit
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.regions import (
+    given_boxes,
     packed,
-    taught_boxes,
     unpacked,
     write_box,
     write_proposals,
@@ -44,7 +44,6 @@ from everlearn.memory.storage.rows import (
     PictureProposals,
     TaughtBox,
     content_digest,
-    given_box,
     next_chain,
     row_checksum,
 )
@@ -141,7 +140,7 @@ def embed_again(
 ) -> dict[int, Reembedded]:
     """New vectors by teaching, for every readable image; reuses those of an earlier run."""
     rows = journal.db.rows("SELECT id, source, digest FROM teachings ORDER BY id")
-    boxes = {number: given_box(taught) for number, taught in taught_boxes(journal).items()}
+    boxes = given_boxes(journal)
     found: dict[int, Reembedded] = {}
     with contextlib.closing(caches.collected(_key(embedder, mode))) as collected:
         known = _valid(collected.known(), embedder)

@@ -28,7 +28,7 @@ from everlearn.memory.edits.unknowns import drop_erased
 from everlearn.memory.model.serving import remove_prepared
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.regions import drop_boxes
+from everlearn.memory.storage.regions import drop_boxes, given_boxes
 from everlearn.memory.storage.rows import BEGINNING, next_chain, row_checksum
 from everlearn.memory.storage.snapshot import remove_snapshots
 from everlearn.memory.storage.sqlite.folder import UNFINISHED as UNFINISHED_FILES
@@ -64,9 +64,13 @@ def erase(
     for table in ("vectors", "thumbnails", "images"):
         journal.db.run_many(f"DELETE FROM {table} WHERE teaching = ?", dropped)
     # So that a merge does not bring them back; a pair may count by another teaching as well.
-    pairs = {(journal.origin(row[0])[1], journal.name_of(row[0])) for row in dropped}
-    counting = {(bytes(row[4]), row[1]) for row in kept}
-    leave_tombstones(journal, sorted(pairs - counting), time.time())
+    boxes = given_boxes(journal)
+    pairs = {
+        ((journal.origin(number)[1], boxes.get(number)), journal.name_of(number))
+        for (number,) in dropped
+    }
+    counting = {((bytes(row[4]), boxes.get(row[0])), row[1]) for row in kept}
+    leave_tombstones(journal, pairs - counting, time.time())
     dropped_unknowns = drop_erased(journal, gone, resembling)
     for table in ("teachings", "names", "log"):
         journal.db.run(f"DELETE FROM {table}")

@@ -31,7 +31,8 @@ from everlearn.images.folders import folded
 from everlearn.memory.storage.interface import Database, damaged_journal
 from everlearn.memory.storage.regions import (
     box_row,
-    has_boxes,
+    image_and_box,
+    joined_boxes,
     proposals_of,
     taught_box,
     taught_boxes,
@@ -48,7 +49,6 @@ from everlearn.memory.storage.rows import (
     Vectors,
     as_stored,
     content_digest,
-    given_box,
     next_chain,
     require_row,
     require_width,
@@ -228,27 +228,34 @@ class Journal:
     def counting_names(self, examples: Iterable[ImageAndBox]) -> dict[ImageAndBox, set[str]]:
         """The names that each of these images, or boxes in them, counts under."""
         found: dict[ImageAndBox, set[str]] = {same: set() for same in examples}
-        boxes, join = "NULL, NULL, NULL, NULL, NULL", ""
-        if self.writes or has_boxes(self):  # opening for writing creates the table
-            boxes, join = "x0, y0, x1, y1, found", "LEFT JOIN boxes ON teaching = teachings.id "
+        columns, join = joined_boxes(self)
         query = (
-            f"SELECT digest, names.name, {boxes} FROM teachings "
+            f"SELECT digest, names.name, {columns} FROM teachings "
             f"JOIN names ON names.id = teachings.name {join}"
             "WHERE position IS NOT NULL AND digest"
         )
-        for digest, name, *box, is_found in self._among(query, {digest for digest, _ in found}):
-            same = digest, Box(*box) if is_found == 0 else None
+        for digest, name, *box in self._among(query, {digest for digest, _ in found}):
+            same = image_and_box(self, digest, box)
             if same in found:
                 found[same].add(name)
         return found
 
     def find_same(self, example: ImageAndBox, name: str | None = None) -> list[int]:
         """Teachings that count and have this picture and given box."""
-        digest, box = example
-        found = self.find(digest=digest, name=name)
-        if not found or not has_boxes(self):
-            return found
-        return [teaching for teaching in found if given_box(taught_box(self, teaching)) == box]
+        columns, join = joined_boxes(self)
+        query = (
+            f"SELECT digest, id, {columns} FROM teachings {join}"
+            "WHERE position IS NOT NULL AND digest = ?"
+        )
+        values: list[str | bytes] = [example[0]]
+        if name is not None:
+            query += " AND name = (SELECT id FROM names WHERE name = ?)"
+            values.append(name)
+        return [
+            teaching
+            for digest, teaching, *box in self.db.rows(f"{query} ORDER BY id", *values)
+            if image_and_box(self, digest, box) == example
+        ]
 
     def find(
         self,

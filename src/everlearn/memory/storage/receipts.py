@@ -1,10 +1,10 @@
 """Receipts of erases: with them, erased content can be searched for but not read.
 
 A receipt holds an HMAC-SHA256 of every vector, picture, path and name that was erased and is not
-shared with a remaining teaching. The key is created by the first erase and stored in the journal.
-With the Memory, anybody can check whether erased content has come back; without it, nobody can test
-guesses of a name against a receipt. A check shows that nothing with these digests is in the journal
-at that time; it does not show that no copy exists outside of the Memory.
+shared with a remaining teaching or its picture. The key is created by the first erase and stored in
+the journal. With the Memory, anybody can check whether erased content has come back; without it,
+nobody can test guesses of a name against a receipt. A check shows that nothing with these digests
+is in the journal at that time; it does not show that no copy exists outside of the Memory.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ class Receipt:
         Ids of the erased teachings.
     erased : list of str
         Digests, keyed with a secret of the Memory, of their vectors, images, sources and names,
-        except those shared with remaining teachings.
+        except those shared with remaining teachings, or with a proposal in a remaining picture.
     also_removed : int
         Number of teachings removed that had been forgotten before.
     time : float
@@ -116,8 +116,13 @@ def traces(journal: Journal, teachings: Collection[int]) -> set[Trace]:
 
 
 def not_shared(journal: Journal, found: Collection[Trace]) -> set[Trace]:
-    """The traces that remaining teachings do not share; call after the erase."""
-    return {trace for trace in found if not _is_stored(journal, *trace)}
+    """The traces that remaining teachings and their pictures do not share; call after the erase.
+
+    A picture with another taught box keeps its proposals; one of them may be the erased box.
+    """
+    left = {trace for trace in found if not _is_stored(journal, *trace)}
+    vectors = {data for kind, data in left if kind == "vector"}
+    return left - {("vector", data) for data in vectors.intersection(_proposed_vectors(journal))}
 
 
 def keyed_digests(journal: Journal, found: Collection[Trace]) -> list[str]:
@@ -273,8 +278,20 @@ def _stored_content(journal: Journal) -> Iterator[tuple[str, bytes]]:
     for what, query in rows.items():
         for (value,) in journal.db.each(query):
             yield what, value.encode() if isinstance(value, str) else bytes(value)
+    for vector in _proposed_vectors(journal):
+        yield "a vector of a proposal", vector
     for (source,) in journal.db.each("SELECT source FROM strangers"):
         yield "an unknown image's source", without_box(source)[0].encode()
+
+
+def _proposed_vectors(journal: Journal) -> Iterator[bytes]:
+    """The vectors of all proposals, one by one; altered rows are for ``verify`` to report."""
+    width = 4 * journal.n_features
+    if width and has_boxes(journal):
+        for (vectors,) in journal.db.each("SELECT vectors FROM proposals"):
+            if isinstance(vectors, bytes):
+                for start in range(0, len(vectors), width):
+                    yield vectors[start : start + width]
 
 
 def _is_stored(journal: Journal, kind: str, data: bytes) -> bool:

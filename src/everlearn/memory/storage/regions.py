@@ -15,6 +15,7 @@ is older than boxes and has no columns for them.
 """
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,14 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from everlearn.memory.storage.interface import damaged_journal
-from everlearn.memory.storage.rows import PictureProposals, TaughtBox, content_digest, row_checksum
+from everlearn.memory.storage.rows import (
+    ImageAndBox,
+    PictureProposals,
+    TaughtBox,
+    content_digest,
+    given_box,
+    row_checksum,
+)
 from everlearn.regions.boxes import Box, Boxes, rounded
 
 if TYPE_CHECKING:
@@ -52,6 +60,24 @@ def taught_boxes(journal: "Journal") -> dict[int, TaughtBox]:
     return {
         row[0]: _checked(journal, row) for row in journal.db.rows(f"{_SELECT} ORDER BY teaching")
     }
+
+
+def given_boxes(journal: "Journal") -> dict[int, Box | None]:
+    """The given boxes of all teachings that have a box, by id; ``None`` for a found one."""
+    return {teaching: given_box(taught) for teaching, taught in taught_boxes(journal).items()}
+
+
+def joined_boxes(journal: "Journal") -> tuple[str, str]:
+    """The columns of :func:`image_and_box` for a query of ``teachings``, and the join they need."""
+    if journal.writes or has_boxes(journal):  # opening for writing creates the table
+        return _COLUMNS, "LEFT JOIN boxes ON boxes.teaching = teachings.id "
+    return "NULL", ""
+
+
+def image_and_box(journal: "Journal", digest: bytes, columns: Sequence[Any]) -> ImageAndBox:
+    """A picture and the given box of a teaching, from the columns of its row."""
+    taught = None if columns[0] is None else _checked(journal, columns)
+    return bytes(digest), given_box(taught)
 
 
 def taught_box(journal: "Journal", teaching: int) -> TaughtBox | None:
@@ -194,9 +220,10 @@ def _require_boxes(boxes: Boxes) -> None:
 
 _FRAGMENT = re.compile(r"#xywh=(?:percent:(\d+\.\d{4}(?:,\d+\.\d{4}){3}))?\Z")
 _SELECT = "SELECT teaching, x0, y0, x1, y1, found, seal FROM boxes"
+_COLUMNS = "boxes.teaching, x0, y0, x1, y1, found, boxes.seal"
 
 
-def _checked(journal: "Journal", row: tuple[Any, ...]) -> TaughtBox:
+def _checked(journal: "Journal", row: Sequence[Any]) -> TaughtBox:
     if row[-1] != row_checksum("boxes", *row[:-1]):
         raise damaged_journal(journal.db, "a box was altered")
     return TaughtBox(Box(*row[1:5]), bool(row[5]))
