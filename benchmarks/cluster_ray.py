@@ -47,12 +47,18 @@ def started_ray(workers: int = 2, memory: int = 200 << 20, attempts: int = 2) ->
 
 def ended(ray: Any) -> None:
     """End Ray and wait for its processes, which it does not do itself."""
-    started = [
-        thing
-        for thing in gc.get_objects()
-        if isinstance(thing, subprocess.Popen) and "ray" in str(thing.args)
-    ]
+    started = processes_of_ray()
     ray.shutdown()
     for process in started:
         process.kill()
         process.wait()
+
+
+def processes_of_ray() -> list[Any]:
+    """Ray's processes that this one started, as ``subprocess.Popen``."""
+    # isinstance would follow weak proxies, and raise for one whose object is gone.
+    return [
+        thing
+        for thing in gc.get_objects()
+        if issubclass(type(thing), subprocess.Popen) and "ray" in str(thing.args)
+    ]

@@ -3,6 +3,9 @@
 import importlib
 import inspect
 import re
+import subprocess
+import sys
+import weakref
 from importlib.util import find_spec
 from types import ModuleType
 
@@ -10,6 +13,7 @@ import pytest
 
 from attacks.__main__ import ATTACKS
 from benchmarks.__main__ import BENCHMARKS, BY_NAME
+from benchmarks.cluster_ray import processes_of_ray
 from tests.docs.blocks import ROOT
 from tests.docs.reading import read_command
 
@@ -68,3 +72,17 @@ def test_pages_mention_existing_benchmarks():
     assert told
     for command in told:
         read_command(command)
+
+
+def test_processes_of_ray_are_found_beside_a_proxy_of_what_is_gone():
+    proxy = weakref.proxy(set())
+    with pytest.raises(ReferenceError):
+        len(proxy)
+    with started("python", "-c", "pass", "ray") as ours, started("python", "-c", "pass") as other:
+        found = processes_of_ray()
+        assert ours in found
+        assert other not in found
+
+
+def started(*arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(arguments, executable=sys.executable)
