@@ -123,6 +123,11 @@ def serve(
         ) from None
     if (certificate is None) != (key is None):
         raise click.UsageError("--certificate and --key go together")
+    if not host.strip():
+        raise click.UsageError(
+            "--host is empty, which would mean all addresses; is a variable unset? Give 0.0.0.0 if "
+            "that is meant"
+        )
     if also:
         notify("--also is now called --add-memory; the old name will be removed")
     settings = Settings(
@@ -175,13 +180,14 @@ def _listener(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-    except OSError as error:
+    except (OSError, TypeError, UnicodeError) as error:  # the latter for names that are not text
         listener.close()
+        known = error if isinstance(error, OSError) else OSError(None, str(error))
         reason = (
             f"port {port} of {host} is in use; stop what listens there, or choose another with "
             "--port"
-            if error.errno == errno.EADDRINUSE
-            else f"{host}:{port} cannot be listened on: {error.strerror}; check --host and --port"
+            if known.errno == errno.EADDRINUSE
+            else f"{host}:{port} cannot be listened on: {known.strerror}; check --host and --port"
         )
         raise InvalidParameter(reason) from None
     return listener

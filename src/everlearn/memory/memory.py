@@ -42,7 +42,7 @@ from everlearn.memory.edits.reembed import (
 )
 from everlearn.memory.edits.relocating import Relocation
 from everlearn.memory.edits.unknowns import Group
-from everlearn.memory.edits.writing import misspelled_among
+from everlearn.memory.edits.writing import Spelling, misspelled_among
 from everlearn.memory.finding import Finding, Thing
 from everlearn.memory.following import FollowedFrame, Following
 from everlearn.memory.insight.report import Report
@@ -752,7 +752,13 @@ class Memory:
         """Current teachings in the order they were taught: all of them, or those of one name."""
         require_count("limit", limit)
         require_count("offset", offset)
-        return self._opened.read(lambda: self._opened.journal.teachings(name, limit, offset))
+
+        def look() -> list[Teaching]:
+            journal = self._opened.journal
+            meant = None if name is None else Spelling(journal).of_known(name)
+            return journal.teachings(meant, limit, offset)
+
+        return self._opened.read(look)
 
     def image(self, id: int) -> bytes | None:
         """The image file of a teaching: from the journal, or from its source if unchanged."""

@@ -48,6 +48,7 @@ from everlearn.memory.storage.rows import (
     as_kept,
     content_of,
     given_box,
+    is_text,
     linked,
     require_row,
     require_width,
@@ -149,6 +150,8 @@ class Journal:
     ) -> dict[str, NameRecord]:
         """Names with teachings that count, sorted: all, or a page of those that contain a text."""
         condition, values = "", list[str | int]()
+        if containing and not is_text(containing):
+            return {}
         if containing:
             condition = "AND LOWER(names.name) LIKE ? ESCAPE '!' "
             escaped = containing.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
@@ -180,6 +183,8 @@ class Journal:
         One pass over the names inside the database, which can only compare ASCII regardless of
         case; all other names are compared here.
         """
+        if not is_text(key):
+            return []
         rows = self.db.rows(
             f"SELECT id, name FROM names WHERE LOWER(name) = ? OR {self.db.not_ascii('name')} "
             "ORDER BY name",
@@ -197,6 +202,8 @@ class Journal:
         return dict(self.db.rows("SELECT id, name FROM names"))
 
     def find_name(self, name: str) -> int | None:
+        if not is_text(name):
+            return None
         found = self.db.value("SELECT id FROM names WHERE name = ?", name)
         return None if found is None else int(found)
 
@@ -247,6 +254,8 @@ class Journal:
 
         Only those that count or, with ``forgotten``, also those that no longer do.
         """
+        if name is not None and not is_text(name):
+            return []
         conditions = ["TRUE" if forgotten else "position IS NOT NULL"]
         values = list[str | bytes | int]()
         if id is not None:
@@ -281,6 +290,8 @@ class Journal:
 
     def teachings(self, name: str | None, limit: int | None, offset: int) -> list[Teaching]:
         """Teachings that count, in the order they were taught."""
+        if name is not None and not is_text(name):
+            return []
         condition = "" if name is None else "AND names.name = ? "
         rows = self.db.rows(
             "SELECT teachings.id, names.name, source, time, pictures FROM teachings "

@@ -197,7 +197,7 @@ def states_in(text: str | None) -> dict[int, int]:
 
 
 def _valid_fact(row: Row) -> bool:
-    return _kinds(row, (str, str)) and len(row[1]) <= LONGEST_FACT and _is_text(*row)
+    return _kinds(row, (str, str)) and len(row[1]) <= LONGEST_FACT and is_text(*row)
 
 
 def _valid_name(row: Row) -> bool:
@@ -238,7 +238,7 @@ def _valid_teaching(row: Row) -> bool:
         and len(content) == SIZE
         and isinstance(pictures, int)
         and 0 <= pictures <= sum(PICTURES.values())
-        and _is_text(source)
+        and is_text(source)
     )
 
 
@@ -253,7 +253,7 @@ def _valid_box(row: Row) -> bool:
     )
 
 
-def _is_text(*words: str) -> bool:
+def is_text(*words: str) -> bool:
     """Whether the words can be encoded as UTF-8, as SQLite requires."""
     try:
         for word in words:
