@@ -15,6 +15,7 @@ renamed over the old one, and the folder flushed, so that a crash leaves the old
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -490,11 +491,26 @@ def replace_file(path: Path, data: bytes) -> None:
             os.fsync(handle.fileno())
             os.replace(name, path)
         flush_folder(path.parent)
-    except OSError as error:
-        raise CannotWrite(
-            f"{path} cannot be written: {error.strerror}; check the folder, its permissions and "
-            "the space left"
-        ) from error
+    except (OSError, ValueError) as error:
+        raise _cannot_write(path, error) from error
+
+
+def require_writable(path: Path) -> None:
+    """Raise ``CannotWrite`` if :func:`replace_file` could not create a file in this place."""
+    try:
+        with _temporary_beside(path) as (_, name):
+            name.unlink()
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    except (OSError, ValueError) as error:
+        raise _cannot_write(path, error) from error
+
+
+def _cannot_write(path: Path, error: OSError | ValueError) -> CannotWrite:
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return CannotWrite(
+        f"{path} cannot be written: {reason}; check the folder, its permissions and the space left"
+    )
 
 
 @contextlib.contextmanager

@@ -442,7 +442,8 @@ class StreamPipeline(_BaseComposition, StreamingClassifier):
         return "steps_" in self.__dict__
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.steps, (list, tuple)) or len(self.steps) == 0:
+        listed = isinstance(self.steps, (list, tuple)) and len(self.steps) > 0
+        if not listed or not all(isinstance(s, (list, tuple)) and len(s) == 2 for s in self.steps):
             raise InvalidParameter(
                 "steps must be a list of (name, estimator) with at least a learner"
             )

@@ -25,8 +25,9 @@ from PIL import Image
 from attacks.hostile_images import photograph, saved
 from everlearn import Memory
 from everlearn.cli.app import app
+from everlearn.errors import CannotWrite
 from everlearn.images.decode import decode
-from everlearn.images.embedders import WEIGHTS
+from everlearn.images.embedders import WEIGHTS, Pixels
 from everlearn.images.folders import labelled_files
 from everlearn.memory.words import counted
 
@@ -442,3 +443,70 @@ def test_an_interrupt_keeps_finished_teachings(tmp_path, photos):
         process.wait()
     with Memory(tmp_path, read_only=True) as memory:
         assert sum(record.count for record in memory.names().values()) >= len(shown.splitlines())
+
+
+EMPTY = [
+    ("export", ""), ("ask", "{}", "--csv", ""), ("check", "--html", ""), ("ingest", ""),
+    ("ingest", "{}", "--model", ""), ("serve", "--host", ""),
+    ("ingest", "{}", "--checkpoint", "file"),
+]  # fmt: skip
+NOT_TEXT = [
+    ("forget", "\udce9", "-y"), ("forget", "--name", "\udce9", "-y"), ("show", "\udce9"),
+    ("rename", "\udce9", "b"), ("why", "{}", "--name", "\udce9"), ("serve", "--host", "\udce9"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [*EMPTY, *NOT_TEXT], ids=ascii)
+def test_empty_words_and_words_that_are_not_text_raise_named_errors(tmp_path, monkeypatch, words):
+    """As from an unset variable, and from a terminal with another encoding."""
+    monkeypatch.chdir(tmp_path)
+    picture = tmp_path / "cup" / "1.png"
+    picture.parent.mkdir()
+    Image.new("RGB", (9, 9)).save(picture)
+    (tmp_path / "file").write_bytes(b"")
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach(picture, "cup")
+        memory.teach(np.zeros((9, 9, 3), np.uint8), "dark", again=True)
+    done = CliRunner().invoke(app, [word.format(picture) for word in words])
+    assert isinstance(done.exception, SystemExit) or done.exception is None, repr(done.exception)
+    assert done.exit_code in (1, 2) or words[0] == "show"
+    assert done.stderr or words[0] == "show"
+
+
+class TestReceiptOfAnErase:
+    """An erase cannot be repeated for its receipt."""
+
+    def erased(self, tmp_path, receipt):
+        with Memory(tmp_path / "memory") as memory:
+            memory.teach([1.0, 0.0], "a")
+            memory.teach([0.0, 1.0], "b")
+        base = ["-m", str(tmp_path / "memory")]
+        words = ["forget", "a", "--erase", "-y", "--receipt", str(receipt)]
+        return CliRunner().invoke(app, [*base, *words])
+
+    @pytest.mark.parametrize("place", ["", "missing/r.json", "folder"])
+    def test_without_a_place_for_it_nothing_is_erased(self, tmp_path, place):
+        (tmp_path / "folder").mkdir()
+        done = self.erased(tmp_path, tmp_path / place if place else "")
+        assert done.exit_code == 1
+        assert "cannot be written" in done.stderr
+        assert "forgot" not in done.stdout
+        with Memory(tmp_path / "memory", read_only=True) as memory:
+            assert list(memory.names()) == ["a", "b"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "memory"]
+
+    def test_if_it_cannot_be_written_it_is_printed(self, tmp_path, monkeypatch):
+        def full(*_):
+            raise CannotWrite("r.json cannot be written: No space left on device")
+
+        monkeypatch.setattr("everlearn.memory.storage.receipts.replace_file", full)
+        done = self.erased(tmp_path, tmp_path / "r.json")
+        assert done.exit_code == 1
+        assert "The erase is done" in done.stderr
+        printed = json.loads(done.stdout.splitlines()[-1])
+        assert printed["teachings"] == [1]
+        monkeypatch.undo()
+        (tmp_path / "r.json").write_text(json.dumps(printed))
+        with Memory(tmp_path / "memory", read_only=True) as memory:
+            assert list(memory.names()) == ["b"]
+            assert memory.verify(tmp_path / "r.json").ok

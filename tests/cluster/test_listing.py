@@ -88,3 +88,16 @@ def test_files_of_unknown_type_are_refused(tmp_path):
         listed(str(tmp_path / "notes.txt"))
     with pytest.raises(InvalidInput, match="neither"):
         listed(str(tmp_path))
+
+
+def test_an_empty_address_is_not_the_current_folder(shards, monkeypatch):
+    monkeypatch.chdir(shards.parent if shards.is_file() else shards)
+    with pytest.raises(InvalidInput, match="variable unset"):
+        listed([""])
+
+
+def test_a_folder_that_cannot_be_listed_raises_a_named_error(tmp_path):
+    (tmp_path / "cup").mkdir()
+    (tmp_path / "cup" / "itself.png").symlink_to("itself.png")
+    with pytest.raises(CannotRead, match="symbolic links"):
+        listed([str(tmp_path)])

@@ -163,15 +163,16 @@ def _noted(field: str, unit: int) -> Callable[..., None]:
     return note
 
 
-def cannot_listen(host: str, port: int, error: OSError) -> InvalidParameter:
+def cannot_listen(host: str, port: int, error: Exception) -> InvalidParameter:
     """The error of a command that cannot listen on its address."""
-    if error.errno == errno.EADDRINUSE:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         return InvalidParameter(
             f"port {port} of {host} is in use; stop what listens there, or choose another with "
             "--port"
         )
+    reason = error.strerror if isinstance(error, OSError) else error
     return InvalidParameter(
-        f"{host}:{port} cannot be listened on: {error.strerror}; check --host and --port"
+        f"{host}:{port} cannot be listened on: {reason}; check --host and --port"
     )
 
 

@@ -1,17 +1,20 @@
 """Commands that forget and undo: forget, undo, redo, history."""
 
+import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from everlearn.cli.context import opened
-from everlearn.cli.output import as_json, print_result, print_table, say, when
-from everlearn.errors import InvalidInput
+from everlearn.cli.output import as_json, notify, print_result, print_table, say, when
+from everlearn.errors import CannotWrite, InvalidInput
 from everlearn.memory.edits.forgetting import Forgotten
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.storage.receipts import Receipt
 from everlearn.memory.words import counted, escaped, listed
+from everlearn.persistence import require_writable
 
 yes = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 
@@ -45,18 +48,28 @@ def forget(
     if receipt is not None and not erase:
         raise click.UsageError("--receipt is for --erase")
     place = None if source is None else str(Path(source).absolute())
+    if receipt is not None:
+        require_writable(receipt)
     memory = opened(ctx)
     planned = memory.would_forget(what, id=id, name=name, source=place, erase=erase)
     if not yes and _needs_confirmation(planned, erase=erase, by_source=source is not None):
         lost = " for good, without undo" if erase else ""
         click.confirm(escaped(f"forget {planned}{lost}?"), abort=True, err=True)
     done = memory.forget(what, id=id, name=name, source=place, erase=erase)
+    not_saved = None
     if receipt is not None and done.receipt is not None:
-        done.receipt.save(receipt)
+        try:
+            done.receipt.save(receipt)
+        except CannotWrite as error:
+            not_saved = error
     print_result(_as_facts(done))
     say(f"forgot {done}" + ("" if erase else "; everlearn undo takes it back"))
     if done.receipt is not None:
         _say_how_complete(done.receipt)
+    if not_saved is not None and done.receipt is not None:
+        notify(f"everlearn: {not_saved}. The erase is done; this is its receipt:")
+        say(json.dumps(json.loads(done.receipt.as_json())))
+        sys.exit(1)
 
 
 @click.command()

@@ -123,6 +123,11 @@ def serve(
         ) from None
     if (certificate is None) != (key is None):
         raise click.UsageError("--certificate and --key go together")
+    if not host.strip():
+        raise click.UsageError(
+            "--host is empty, which would mean all addresses; is a variable unset? Give 0.0.0.0 if "
+            "that is meant"
+        )
     if also:
         notify("--also is now called --add-memory; the old name will be removed")
     settings = Settings(
@@ -175,7 +180,7 @@ def _listener(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-    except OSError as error:
+    except (OSError, TypeError, UnicodeError) as error:  # the latter for names that are not text
         listener.close()
         raise cannot_listen(host, port, error) from None
     return listener

@@ -24,7 +24,14 @@ from everlearn.cluster.shards import (
     identity_of,
     stamp_of,
 )
-from everlearn.errors import BadShard, CannotRead, InvalidInput, WrongKind, WrongShape
+from everlearn.errors import (
+    BadShard,
+    CannotRead,
+    EverlearnError,
+    InvalidInput,
+    WrongKind,
+    WrongShape,
+)
 from everlearn.images.decode import SUFFIXES
 from everlearn.images.folders import is_hidden, name_of
 
@@ -115,6 +122,8 @@ def _shards_of(source: Any) -> Iterator[Shard]:
 
 
 def _from_address(address: str) -> Iterator[Shard]:
+    if not address.strip():
+        raise InvalidInput("the address of a shard is empty; is a variable unset?")
     system, path = file_system(address)
     try:
         if "*" in address or "?" in address:
@@ -127,7 +136,9 @@ def _from_address(address: str) -> Iterator[Shard]:
             yield from _from_entry(system, system.info(path))
     except FileNotFoundError:
         raise CannotRead(f"{address} does not exist") from None
-    except PermissionError as error:
+    except EverlearnError:
+        raise
+    except OSError as error:
         raise CannotRead(f"{address} cannot be read: {error}") from None
 
 

@@ -32,7 +32,7 @@ class CheckpointStore:
         """The names of the stored parts."""
         try:
             found = self._system.ls(f"{self._root}/{folder}", detail=False)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return set()
         return {name for name in (path.rsplit("/", 1)[-1] for path in found) if name[0] != "."}
 
@@ -62,13 +62,13 @@ class CheckpointStore:
     def read_bytes(self, name: str, folder: str) -> bytes | None:
         try:
             return bytes(self._system.cat_file(f"{self._root}/{folder}/{name}"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def remove(self, name: str, folder: str = PARTS) -> None:
         try:
             self._system.rm_file(f"{self._root}/{folder}/{name}")
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return
 
 

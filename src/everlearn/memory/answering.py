@@ -14,7 +14,13 @@ from everlearn.images.embedders import Embedder
 from everlearn.memory.answers import Answers
 from everlearn.memory.edits import unknowns
 from everlearn.memory.edits.unknowns import Group, UnknownImage
-from everlearn.memory.edits.writing import Kind, ensure_kinds, kind_of_vectors, require_alike
+from everlearn.memory.edits.writing import (
+    Kind,
+    Spelling,
+    ensure_kinds,
+    kind_of_vectors,
+    require_alike,
+)
 from everlearn.memory.export.onnx_classifier import linear_head_model
 from everlearn.memory.export.onnx_pipeline import pipeline_model
 from everlearn.memory.insight.report import Report, report_on
@@ -155,9 +161,10 @@ class Answering:
             T = self.calibrated.temperature
             x = taught.mapped(example.vector)
             best = int(taught.influence.scores(x).argmax())
-            if name is not None and name not in taught.names:
-                raise journal.unknown_name_error(name)
-            target = best if name is None else taught.names.index(name)
+            meant = None if name is None else Spelling(journal).of_known(name)
+            if meant is not None and meant not in taught.names:
+                raise journal.unknown_name_error(meant)
+            target = best if meant is None else taught.names.index(meant)
             boxes = {number: region.box for number, region in taught_boxes(journal).items()}
             teachings = [
                 (number, source, boxes.get(number))

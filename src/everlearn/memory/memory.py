@@ -42,7 +42,7 @@ from everlearn.memory.edits.reembed import (
 )
 from everlearn.memory.edits.relocating import Relocation
 from everlearn.memory.edits.unknowns import Group
-from everlearn.memory.edits.writing import misspelled_among
+from everlearn.memory.edits.writing import Spelling, misspelled_among
 from everlearn.memory.finding import Finding, Thing
 from everlearn.memory.following import FollowedFrame, Following
 from everlearn.memory.insight.report import Report
@@ -770,7 +770,13 @@ class Memory:
         require_text("name", name)
         require_count_or_none("limit", limit)
         require_count("offset", offset)
-        return self._opened.read(lambda: self._opened.journal.teachings(name, limit, offset))
+
+        def look() -> list[Teaching]:
+            journal = self._opened.journal
+            meant = None if name is None else Spelling(journal).of_known(name)
+            return journal.teachings(meant, limit, offset)
+
+        return self._opened.read(look)
 
     def image(self, id: int) -> bytes | None:
         """The image file of a teaching: from the journal, or from its source if unchanged."""

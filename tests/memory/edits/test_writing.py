@@ -5,7 +5,7 @@ from unicodedata import normalize
 import pytest
 
 from everlearn import Memory
-from everlearn.errors import InvalidLabel
+from everlearn.errors import InvalidLabel, UnknownLabel
 from everlearn.memory.edits.writing import misspelled
 from everlearn.memory.storage.journal import Journal
 
@@ -133,3 +133,17 @@ def test_a_new_name_is_compared_inside_the_database(memory, monkeypatch):
     monkeypatch.setattr(Journal, "names", reads_all_names)
     monkeypatch.setattr(Journal, "names_by_id", reads_all_names)
     assert memory.teach([0.0, 1.0], "Wren")
+
+
+@pytest.mark.parametrize("spelled", ["purple finch", " PURPLE  Finch"])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_name_is_listed_and_explained_in_any_spelling(tmp_path, memory, spelled, read_only):
+    memory.teach([0.0, 1.0], "Wren")
+    memory.teach([0.1, 1.0], "Wren")
+    memory.close()
+    with Memory(tmp_path / "memory", read_only=read_only) as again:
+        assert [one.name for one in again.teachings(spelled)] == ["Purple Finch"]
+        assert again.teachings("Robin") == []
+        assert again.why([1.0, 0.1], spelled).name == "Purple Finch"
+        with pytest.raises(UnknownLabel):
+            again.why([1.0, 0.1], "Robin")

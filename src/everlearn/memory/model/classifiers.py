@@ -119,6 +119,8 @@ def require_usable(classifier: Any) -> None:
             f"a Memory needs one of everlearn's classifiers, for instance RecursiveRLSC(), not "
             f"{classifier!r:.100}"
         )
+    # A pipeline's tags are those of its steps, which may be anything.
+    classifier._check_parameters()
     if not get_tags(classifier).classifier_tags.multi_class:
         raise InvalidParameter(
             f"{type(classifier).__name__} learns two labels, and a Memory takes new names at any "

@@ -49,6 +49,7 @@ from everlearn.memory.storage.rows import (
     Vectors,
     as_stored,
     content_digest,
+    is_text,
     next_chain,
     require_row,
     require_width,
@@ -154,6 +155,8 @@ class Journal:
         do so for ASCII only, so a text with other characters is compared here.
         """
         condition, values = "", list[str | int]()
+        if containing and not is_text(containing):
+            return {}
         compared_here = bool(containing) and not str(containing).isascii()
         if containing and not compared_here:
             condition = "AND LOWER(names.name) LIKE ? ESCAPE '!' "
@@ -189,6 +192,8 @@ class Journal:
         The database compares names regardless of case for ASCII only; other names are compared
         here.
         """
+        if not is_text(key):
+            return []
         rows = self.db.rows(
             f"SELECT id, name FROM names WHERE LOWER(name) = ? OR {self.db.not_ascii('name')} "
             "ORDER BY name",
@@ -210,6 +215,8 @@ class Journal:
 
     def id_of_name(self, name: str) -> int | None:
         """The id of a name; ``None`` if it was never used."""
+        if not is_text(name):
+            return None
         found = self.db.value("SELECT id FROM names WHERE name = ?", name)
         return None if found is None else int(found)
 
@@ -270,6 +277,8 @@ class Journal:
 
         Only those that count or, with ``forgotten``, also those that no longer do.
         """
+        if name is not None and not is_text(name):
+            return []
         conditions = ["TRUE" if forgotten else "position IS NOT NULL"]
         values = list[str | bytes | int]()
         if id is not None:
@@ -304,6 +313,8 @@ class Journal:
 
     def teachings(self, name: str | None, limit: int | None, offset: int) -> list[Teaching]:
         """Teachings that count, in the order they were taught."""
+        if name is not None and not is_text(name):
+            return []
         condition = "" if name is None else "AND names.name = ? "
         rows = self.db.rows(
             "SELECT teachings.id, names.name, source, time, pictures FROM teachings "

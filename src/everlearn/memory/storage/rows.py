@@ -202,7 +202,7 @@ def parse_states(text: str | None) -> dict[int, int]:
 
 
 def _valid_fact(row: Row) -> bool:
-    return _have_types(row, (str, str)) and len(row[1]) <= LONGEST_FACT and _is_text(*row)
+    return _have_types(row, (str, str)) and len(row[1]) <= LONGEST_FACT and is_text(*row)
 
 
 def _valid_name(row: Row) -> bool:
@@ -247,7 +247,7 @@ def _valid_teaching(row: Row) -> bool:
         and len(content) == DIGEST_BYTES
         and isinstance(pictures, int)
         and 0 <= pictures <= sum(PICTURES.values())
-        and _is_text(source)
+        and is_text(source)
     )
 
 
@@ -262,7 +262,7 @@ def _valid_box(row: Row) -> bool:
     )
 
 
-def _is_text(*values: str) -> bool:
+def is_text(*values: str) -> bool:
     """Whether the values can be encoded as UTF-8, as SQLite requires."""
     try:
         for value in values:
