@@ -123,12 +123,11 @@ def _serve_health(app: FastAPI, service: Service) -> None:
             gauges += follower.gauges()
         for name, served in service.served.items():
             label = f'memory="{name}"'
-            known = await served.question(lambda memory: memory.names())
-            taught = sum(record.count for record in known.values())
+            info = await served.question(lambda memory: memory.info())
             lag = await served.question(lambda memory: memory.lag_seconds)
             gauges.append(("everlearn_lag_seconds", label, lag))
-            gauges.append(("everlearn_names", label, len(known)))
-            gauges.append(("everlearn_teachings", label, taught))
+            gauges.append(("everlearn_names", label, info["names"]))
+            gauges.append(("everlearn_teachings", label, info["teachings"]))
             gauges.append(("everlearn_changes_waiting", label, served.writer.waiting))
         return Response(
             service.metrics.text(sorted(gauges)), media_type="text/plain; version=0.0.4"

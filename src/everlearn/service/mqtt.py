@@ -363,9 +363,9 @@ def _require_broker(host: str, port: int) -> None:
 
 
 def _names_payload(memory: Memory) -> dict[str, Any]:
-    names = memory.names()
+    info = memory.info()
     return {
-        "count": len(names),
-        "teachings": sum(record.count for record in names.values()),
-        "names": list(names)[:MOST_NAMES],
+        "count": info["names"],
+        "teachings": info["teachings"],
+        "names": list(memory.names(limit=MOST_NAMES)),
     }

@@ -125,7 +125,7 @@ class Served:
         """Whether questions are answered and changes accepted."""
         try:
             async with asyncio.timeout(READY_SECONDS):
-                await self.question(lambda memory: memory.names())
+                await self.question(lambda memory: memory.position)
         except (EverlearnError, OSError):
             return False
         try:

@@ -143,7 +143,7 @@ async def rename(request: Request, served: Chosen, key: ChangeKey) -> OneName:
     def work(memory: Memory) -> OneName:
         name = memory.rename(sent.old, sent.new)
         served.publish("renamed", old=sent.old, new=name)
-        record = memory.names()[name]
+        record = memory.names(containing=name)[name]
         return OneName(name=name, count=record.count, last_taught=record.last_taught)
 
     return await served.change(work, key)
