@@ -398,6 +398,6 @@ def test_the_command_exchanges_and_lists(two, tmp_path):
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     assert "/1 is mug here and cup there" in result.stderr
-    assert "equal but for these pictures" in result.stdout
+    assert "equal, except for the pictures with different names" in result.stdout
     told = json.loads(CliRunner().invoke(app, [*command, "--conflicts", "here", "--json"]).stdout)
     assert told["equal"] is True
