@@ -90,8 +90,8 @@ def test_files_of_unknown_type_are_refused(tmp_path):
         listed(str(tmp_path))
 
 
-def test_an_empty_address_is_not_the_current_folder(shards, monkeypatch):
-    monkeypatch.chdir(shards.parent if shards.is_file() else shards)
+def test_an_empty_address_is_not_the_current_folder(shards, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidInput, match="variable unset"):
         listed([""])
 

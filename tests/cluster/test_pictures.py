@@ -118,6 +118,7 @@ def test_an_image_beyond_the_limit_is_not_read_into_memory(tmp_path, monkeypatch
         ([("readme.txt", b"hello")], BadShard),
         ([("a.png", b"x")], InvalidInput),
         ([("a.png", b"x"), ("a.cls", b"1" * 5000)], InvalidInput),
+        ([("a.png", b"x"), ("a.cls", b"\xff\xfe")], InvalidInput),
     ],
 )
 def test_a_tar_without_images_or_labels_is_refused(tmp_path, members, error):

@@ -192,7 +192,10 @@ def _label_text(key: str, members: dict[str, bytes | None]) -> str:
         data = label_files[0]
         if data is None or len(data) > LABEL_BYTES:
             raise InvalidInput(f"the label of {key} has more than {LABEL_BYTES} bytes")
-        return data.decode().strip()
+        try:
+            return data.decode().strip()
+        except UnicodeDecodeError:
+            raise InvalidInput(f"the label of {key} is not text in UTF-8") from None
     folder = PurePosixPath(key).parent.name
     if not folder:
         raise InvalidInput(f"{key} has neither a .cls file beside it nor a folder as its label")

@@ -31,8 +31,8 @@ from everlearn.images.folders import folded
 from everlearn.memory.storage.interface import Database, damaged_journal
 from everlearn.memory.storage.regions import (
     box_row,
-    image_and_box,
-    joined_boxes,
+    checked_box,
+    has_boxes,
     proposals_of,
     taught_box,
     taught_boxes,
@@ -49,6 +49,7 @@ from everlearn.memory.storage.rows import (
     Vectors,
     as_stored,
     content_digest,
+    given_box,
     is_text,
     next_chain,
     require_row,
@@ -235,21 +236,33 @@ class Journal:
     def counting_names(self, examples: Iterable[ImageAndBox]) -> dict[ImageAndBox, set[str]]:
         """The names that each of these images, or boxes in them, counts under."""
         found: dict[ImageAndBox, set[str]] = {same: set() for same in examples}
-        columns, join = joined_boxes(self)
+        columns, join = self.joined_boxes()
         query = (
             f"SELECT digest, names.name, {columns} FROM teachings "
             f"JOIN names ON names.id = teachings.name {join}"
             "WHERE position IS NOT NULL AND digest"
         )
         for digest, name, *box in self._among(query, {digest for digest, _ in found}):
-            same = image_and_box(self, digest, box)
+            same = self.image_and_box(digest, box)
             if same in found:
                 found[same].add(name)
         return found
 
+    def joined_boxes(self) -> tuple[str, str]:
+        """Columns for :meth:`image_and_box` in a query of ``teachings``, and the join they need."""
+        if self.writes or has_boxes(self):  # opening for writing creates the table
+            columns = "boxes.teaching, x0, y0, x1, y1, found, boxes.seal"
+            return columns, "LEFT JOIN boxes ON boxes.teaching = teachings.id "
+        return "NULL", ""
+
+    def image_and_box(self, digest: bytes, columns: Sequence[Any]) -> ImageAndBox:
+        """A picture and the given box of a teaching, from the columns of its row."""
+        taught = None if columns[0] is None else checked_box(self, columns)
+        return bytes(digest), given_box(taught)
+
     def find_same(self, example: ImageAndBox, name: str | None = None) -> list[int]:
         """Teachings that count and have this picture and given box."""
-        columns, join = joined_boxes(self)
+        columns, join = self.joined_boxes()
         query = (
             f"SELECT digest, id, {columns} FROM teachings {join}"
             "WHERE position IS NOT NULL AND digest = ?"
@@ -261,7 +274,7 @@ class Journal:
         return [
             teaching
             for digest, teaching, *box in self.db.rows(f"{query} ORDER BY id", *values)
-            if image_and_box(self, digest, box) == example
+            if self.image_and_box(digest, box) == example
         ]
 
     def find(

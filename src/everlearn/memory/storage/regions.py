@@ -24,7 +24,6 @@ from safetensors.numpy import load, save
 
 from everlearn.memory.storage.interface import damaged_journal
 from everlearn.memory.storage.rows import (
-    ImageAndBox,
     PictureProposals,
     TaughtBox,
     content_digest,
@@ -58,7 +57,7 @@ def taught_boxes(journal: "Journal") -> dict[int, TaughtBox]:
     if not has_boxes(journal):
         return {}
     return {
-        row[0]: _checked(journal, row) for row in journal.db.rows(f"{_SELECT} ORDER BY teaching")
+        row[0]: checked_box(journal, row) for row in journal.db.rows(f"{_SELECT} ORDER BY teaching")
     }
 
 
@@ -67,25 +66,19 @@ def given_boxes(journal: "Journal") -> dict[int, Box | None]:
     return {teaching: given_box(taught) for teaching, taught in taught_boxes(journal).items()}
 
 
-def joined_boxes(journal: "Journal") -> tuple[str, str]:
-    """The columns of :func:`image_and_box` for a query of ``teachings``, and the join they need."""
-    if journal.writes or has_boxes(journal):  # opening for writing creates the table
-        return _COLUMNS, "LEFT JOIN boxes ON boxes.teaching = teachings.id "
-    return "NULL", ""
-
-
-def image_and_box(journal: "Journal", digest: bytes, columns: Sequence[Any]) -> ImageAndBox:
-    """A picture and the given box of a teaching, from the columns of its row."""
-    taught = None if columns[0] is None else _checked(journal, columns)
-    return bytes(digest), given_box(taught)
-
-
 def taught_box(journal: "Journal", teaching: int) -> TaughtBox | None:
     """The box of one teaching, or ``None``."""
     if not has_boxes(journal):
         return None
     row = journal.db.row(f"{_SELECT} WHERE teaching = ?", teaching)
-    return None if row is None else _checked(journal, row)
+    return None if row is None else checked_box(journal, row)
+
+
+def checked_box(journal: "Journal", row: Sequence[Any]) -> TaughtBox:
+    """The box in a row of ``boxes``, given with all columns and required to be unaltered."""
+    if row[-1] != row_checksum("boxes", *row[:-1]):
+        raise damaged_journal(journal.db, "a box was altered")
+    return TaughtBox(Box(*row[1:5]), bool(row[5]))
 
 
 def drop_boxes(journal: "Journal", teachings: list[tuple[int]]) -> None:
@@ -149,7 +142,7 @@ def counting_boxes(journal: "Journal", digest: bytes) -> Boxes:
         digest,
     )
     whole = (0.0, 0.0, 1.0, 1.0)
-    found = [whole if row[1] is None else tuple(_checked(journal, row).box) for row in rows]
+    found = [whole if row[1] is None else tuple(checked_box(journal, row).box) for row in rows]
     return np.array(found, dtype=np.float64).reshape(-1, 4)
 
 
@@ -220,10 +213,3 @@ def _require_boxes(boxes: Boxes) -> None:
 
 _FRAGMENT = re.compile(r"#xywh=(?:percent:(\d+\.\d{4}(?:,\d+\.\d{4}){3}))?\Z")
 _SELECT = "SELECT teaching, x0, y0, x1, y1, found, seal FROM boxes"
-_COLUMNS = "boxes.teaching, x0, y0, x1, y1, found, boxes.seal"
-
-
-def _checked(journal: "Journal", row: Sequence[Any]) -> TaughtBox:
-    if row[-1] != row_checksum("boxes", *row[:-1]):
-        raise damaged_journal(journal.db, "a box was altered")
-    return TaughtBox(Box(*row[1:5]), bool(row[5]))

@@ -22,7 +22,6 @@ from typing import Any
 
 from everlearn.memory.storage.interface import damaged_journal
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.regions import image_and_box, joined_boxes
 from everlearn.memory.storage.rows import ImageAndBox
 
 PREFIX = "tombstone"
@@ -38,7 +37,7 @@ def counting(journal: Journal, pictures: Iterable[bytes] | None = None) -> dict[
 
     All of them, or those of some pictures, given by their digests.
     """
-    columns, join = joined_boxes(journal)
+    columns, join = journal.joined_boxes()
     query = (
         f"SELECT digest, names.name, time, {columns} FROM teachings "
         f"JOIN names ON names.id = teachings.name {join}WHERE position IS NOT NULL"
@@ -58,7 +57,7 @@ class Tombstones:
     """
 
     def __init__(self, journal: Journal) -> None:
-        columns, join = joined_boxes(journal)
+        columns, join = journal.joined_boxes()
         rows = journal.db.rows(
             f"SELECT digest, names.name, operations.time, {columns} FROM teachings "
             "JOIN names ON names.id = teachings.name JOIN log ON log.teaching = teachings.id "
@@ -120,7 +119,7 @@ def _latest(journal: Journal, rows: Iterable[Any]) -> dict[Pair, float]:
     """The latest time of each pair, from rows of digest, name, time and the columns of a box."""
     found: dict[Pair, float] = {}
     for digest, name, when, *box in rows:
-        pair = image_and_box(journal, digest, box), name
+        pair = journal.image_and_box(digest, box), name
         found[pair] = max(float(when), found.get(pair, float("-inf")))
     return found
 
