@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from everlearn.memory.storage.backup import restore
+from everlearn.memory.storage.journal import Journal
+
 
 @pytest.fixture
 def clusters(rng):
@@ -17,6 +20,24 @@ def clusters(rng):
         return X[order], names[order].tolist()
 
     return make
+
+
+@pytest.fixture
+def restore_between_words(monkeypatch):
+    """Have a backup restored just before the second word of a name is read."""
+    read, of_journal = [], Journal.name_by_id
+
+    def set_up(backup, folder):
+        def name_by_id(journal, number):
+            read.append(number)
+            if len(read) == 2:
+                restore(backup, folder)
+            return of_journal(journal, number)
+
+        monkeypatch.setattr(Journal, "name_by_id", name_by_id)
+
+    yield set_up
+    assert len(read) > 2  # restored, and read again
 
 
 def state_of(memory):

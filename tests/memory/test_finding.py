@@ -252,6 +252,20 @@ def test_ask_where_prefers_what_looks_like_a_name_to_what_has_the_better_box(mem
     assert answers.box == pytest.approx(np.array(square(75, 30)) / SIDE, abs=1e-6)
 
 
+def test_a_reader_finds_things_while_a_backup_is_restored(tmp_path, restore_between_words) -> None:
+    with memory_in(tmp_path / "m") as writer:
+        writer.teach(scene(1, ("red", 10, 10)), "red", box=square(10, 10))
+        writer.teach(scene(2, ("blue", 60, 30)), "blue", box=square(60, 30))
+        writer.backup(tmp_path / "backup")
+        writer.teach(scene(3, ("green", 30, 60)), "green", box=square(30, 60))
+    picture = scene(9, ("green", 70, 70), ("red", 10, 10))
+    with memory_in(tmp_path / "m", read_only=True, regions=None) as reader:
+        restore_between_words(tmp_path / "backup", tmp_path / "m")
+        found = [(thing.box, list(thing.answers)) for thing in reader.find(picture)]
+    with memory_in(tmp_path / "backup", read_only=True, regions=None) as backup:
+        assert found == [(thing.box, list(thing.answers)) for thing in backup.find(picture)]
+
+
 def test_before_anything_is_taught_everything_is_unknown(memory) -> None:
     things = memory.find(scene(1, ("red", 0, 0)))
     assert things

@@ -484,6 +484,32 @@ def test_a_reader_sees_later_teachings(tmp_path, clusters):
             assert answers_of(reader, X) == answers_of(writer, X)
 
 
+@pytest.fixture
+def reader_of_restored(tmp_path, restore_between_words):
+    """A reader of three names; only the first is left after two of them were read."""
+    with Memory(tmp_path / "m") as writer:
+        for number, (x, name) in enumerate(zip(np.eye(3), ("cup", "pen", "jar"), strict=True)):
+            writer.teach(x, name)
+            if not number:
+                writer.backup(tmp_path / "backup")
+    with Memory(tmp_path / "m", read_only=True) as reader:
+        restore_between_words(tmp_path / "backup", tmp_path / "m")
+        yield reader
+
+
+def test_a_reader_answers_while_a_backup_is_restored(reader_of_restored):
+    """The journal is not damaged: its new state has no word for a name of the old."""
+    answers = reader_of_restored.ask([0.0, 1.0, 0.0], top=None)
+    assert [(answer.name, answer.probability) for answer in answers] == [("cup", 1.0)]
+
+
+def test_a_reader_exports_while_a_backup_is_restored(reader_of_restored, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    reader_of_restored.export(tmp_path / "model.onnx")
+    facts = onnx.load(tmp_path / "model.onnx").metadata_props
+    assert [fact.value for fact in facts if fact.key == "names"] == ['["cup"]']
+
+
 def test_photographs(tmp_path, photographs):
     """With five photographs per class the others are recognised; nothing was tuned on them."""
     with Memory(tmp_path) as memory:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from everlearn.errors import NeverLearned, NotExportable
+from everlearn.errors import DamagedJournal, NeverLearned, NotExportable
 from everlearn.images.embedders import Embedder
 from everlearn.memory.answers import Answers
 from everlearn.memory.edits import unknowns
@@ -31,7 +31,7 @@ from everlearn.memory.model.classifiers import Standing, standings
 from everlearn.memory.model.head import as_answers, unit
 from everlearn.memory.model.strictness import USUAL_ACCEPT, accept_of
 from everlearn.memory.name_words import NameWords
-from everlearn.memory.opened import LOOKS, OpenMemory
+from everlearn.memory.opened import LOOKS, OpenMemory, Result, Stamp
 from everlearn.memory.storage.erase import UNFINISHED
 from everlearn.memory.storage.regions import taught_boxes
 from everlearn.memory.storage.rows import Example
@@ -67,10 +67,10 @@ class Answering:
         self.randomised = randomised
         self.calibrated: CalibratedModel | None = None
         self.names = self._words()
-        self.read_at: tuple[int, int] | None = None
+        self.read_at: Stamp | None = None
         self._kind: Kind = {}
         # With the journal's stamp for which it was made.
-        self._taught_matrix: tuple[tuple[int, int], TaughtMatrix] | None = None
+        self._taught_matrix: tuple[Stamp, TaughtMatrix] | None = None
 
     def wait_for(self, position: int, seconds: float) -> None:
         """Wait until everything up to a position of the journal is included in answers."""
@@ -102,7 +102,7 @@ class Answering:
         self.names = self._words()
         self._opened.note_mode()
         self._kind = kind_of_vectors(journal)
-        self.read_at = journal.db.stamp()
+        self.read_at = self._opened.stamp_of_read()
 
     def require_alike(self, example: Example) -> None:
         """Require a vector of the same length and embedder as those that were taught."""
@@ -110,14 +110,25 @@ class Answering:
 
     def answer(self, example: Example, top: int | None) -> Answers:
         """The best answers to one example, from one position of the journal."""
+        return self.at_one_position(lambda: self._answer(example, top))
+
+    def at_one_position(self, action: Callable[[], Result]) -> Result:
+        """Result of an action that reads the words of names after the scores.
+
+        Another process may have changed them in between, or restored a backup without them. Then
+        the action is repeated.
+        """
         with self._opened.guard:
-            for _ in range(LOOKS):
-                answers = self._answer(example, top)
-                # The words of names are read after the scores. Read-only, another process may have
-                # changed them in between.
-                if not self._opened.read_only or self._opened.stamp() == self.read_at:
-                    break
-            return answers
+            for look in range(LOOKS):
+                try:
+                    result = action()
+                except DamagedJournal:
+                    if look == LOOKS - 1 or self._opened.stamp() == self.read_at:
+                        raise
+                else:
+                    if not self._opened.read_only or self._opened.stamp() == self.read_at:
+                        break
+            return result
 
     def _words(self) -> NameWords:
         def one(name: int) -> str:
@@ -225,10 +236,14 @@ class Answering:
 
     def as_onnx(self, embedder: Embedder | None) -> bytes:
         """The classifier as an ONNX model, behind an embedder if one is given."""
-        calibrated = self.up_to_date()
-        if calibrated is None:
-            raise NeverLearned("nothing was taught yet, so there is nothing to export")
-        names = [self.names[number] for number in calibrated.classes.tolist()]
+
+        def look() -> tuple[CalibratedModel, list[str]]:
+            calibrated = self.up_to_date()
+            if calibrated is None:
+                raise NeverLearned("nothing was taught yet, so there is nothing to export")
+            return calibrated, [self.names[number] for number in calibrated.classes.tolist()]
+
+        calibrated, names = self.at_one_position(look)
         taught_by = self._opened.journal.fact("embedder")
         if embedder is None:
             head, T = calibrated.linear_head(), calibrated.temperature
@@ -292,7 +307,7 @@ class Answering:
 
     def _taught(self) -> TaughtMatrix:
         """All current teachings as a matrix, cached until something changes."""
-        stamp = self._opened.journal.db.stamp()
+        stamp = self._opened.stamp_of_read()
         if self._taught_matrix is None or self._taught_matrix[0] != stamp:
             self._taught_matrix = None  # freed before the next one is made
             taught = taught_matrix(self._opened.model(), self._opened.journal)

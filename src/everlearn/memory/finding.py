@@ -25,7 +25,7 @@ from everlearn.memory.model.calibrated import CalibratedModel
 from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.finder import FindHead
 from everlearn.memory.model.head import as_answers, unit
-from everlearn.memory.opened import OpenMemory
+from everlearn.memory.opened import OpenMemory, Stamp
 from everlearn.memory.storage.rows import Example
 from everlearn.regions.boxes import MOST_BOXES, Box, Boxes, merged, rounded, suppressed
 from everlearn.regions.proposals import MOST
@@ -95,7 +95,7 @@ class Finding:
         self._intake = intake
         self._background: Background | None = None
         # With the stamp of the journal for which it was made.
-        self._head: tuple[tuple[int, int], FindHead] | None = None
+        self._head: tuple[Stamp, FindHead] | None = None
 
     def find(
         self,
@@ -167,7 +167,8 @@ class Finding:
         everything: bool = False,
     ) -> list[Thing]:
         """Turn boxes and their vectors into named things; boxes on the same thing are merged."""
-        with self._opened.guard:
+
+        def look() -> list[Thing]:
             calibrated = self._answering.up_to_date()
             if calibrated is None or not len(boxes):
                 return self._nameless(boxes, proposer_scores, vectors)
@@ -191,6 +192,8 @@ class Finding:
                 )
                 things.append(Thing(box, answers, float(confidence[i]), vectors[i]))
             return things
+
+        return self._answering.at_one_position(look)
 
     def _answers(
         self,
@@ -232,7 +235,7 @@ class Finding:
         stamp = self._answering.read_at
         if self._head is None or stamp is None or self._head[0] != stamp:
             head = self._opened.read(lambda: self._new_head(calibrated))
-            self._head = (stamp or (0, 0), head)
+            self._head = (stamp or (0, 0, 0), head)
         return self._head[1]
 
     def _new_head(self, calibrated: CalibratedModel) -> FindHead:

@@ -32,7 +32,7 @@ class NameWords(Mapping[int, str]):
             self._n_looked_up += 1
             if self._n_looked_up == FEW:
                 self._known = self._read_all()
-            else:
+            if name not in self._known:
                 self._known[name] = self._look_up(name)
         return self._known[name]
 

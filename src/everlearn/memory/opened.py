@@ -54,6 +54,8 @@ LARGEST_HEAD = 1 << 22
 MANY = f"SELECT 1 FROM log WHERE position = {MANY_ENTRIES}"
 
 Result = TypeVar("Result")
+# How often the journal was opened, and its connection's stamp, which starts again each time.
+Stamp = tuple[int, int, int]
 
 logger = logging.getLogger("everlearn")
 
@@ -85,6 +87,7 @@ class OpenMemory:
         # Whether the journal has to be opened again before the next read. Read-only, that is so
         # before the first read and after the file was changed or replaced.
         self._old = read_only
+        self._times_opened = 0
         self.guard = threading.RLock()
         if not read_only:
             storage.acquire()
@@ -132,16 +135,20 @@ class OpenMemory:
                         return result
             raise CannotRead(f"{self.path} changes too fast to be read; try again")
 
-    def stamp(self) -> tuple[int, int] | None:
+    def stamp(self) -> Stamp | None:
         """A value that differs after every change; ``None`` if changes cannot be detected."""
         try:
             return (
                 None
                 if self._old or self.journal.db.changed_since_opening()
-                else self.journal.db.stamp()
+                else self.stamp_of_read()
             )
         except CannotReadNow:
             return None
+
+    def stamp_of_read(self) -> Stamp:
+        """The stamp of what is read; call inside :meth:`read`."""
+        return self._times_opened, *self.journal.db.stamp()
 
     def lag_seconds(self) -> float:
         """Upper bound on the age of the state that reads see, in seconds."""
@@ -328,6 +335,7 @@ class OpenMemory:
         if hasattr(self, "journal"):
             self.journal.close()
         self.journal = Journal(self.storage.open(write=False))
+        self._times_opened += 1
         self._is_intact = self._old = False
         if hasattr(self, "history"):
             self.history.journal = self.journal

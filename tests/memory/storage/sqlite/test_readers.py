@@ -27,3 +27,17 @@ def test_a_copy_that_cannot_be_opened_is_removed(tmp_path, monkeypatch):
         readers.open_reader(tmp_path / "frozen" / "journal.sqlite")
     assert list(copies.iterdir()) == []
     assert caught.value is not None  # its traceback keeps what was not cleaned up alive
+
+
+def test_answers_are_new_after_another_read_found_the_change(tmp_path, monkeypatch):
+    """Without a lock. That read opens the journal again, with a stamp like that of before."""
+    monkeypatch.setattr(readers.os, "access", lambda *_: False)
+    cup, pen = np.eye(2)
+    with Memory(tmp_path) as writer:
+        writer.teach(cup, "cup")
+    with Memory(tmp_path, read_only=True) as reader:
+        assert reader.ask(pen)[0].name == "cup"
+        with Memory(tmp_path) as writer:
+            writer.teach(pen, "pen")
+        assert set(reader.names()) == {"cup", "pen"}
+        assert reader.ask(pen)[0].name == "pen"
