@@ -116,8 +116,7 @@ class FolderCaches:
         self._folder = folder
 
     def names(self, prefix: str) -> list[str]:
-        found = self._folder.glob(f"{prefix}*")
-        return sorted(p.name for p in found if os.path.isfile(p) or os.path.islink(p))
+        return sorted(path.name for path in self._folder.glob(f"{prefix}*"))
 
     def read(self, name: str) -> bytes:
         return self._regular(name).read_bytes()
