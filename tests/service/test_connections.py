@@ -1,16 +1,21 @@
 """Silent clients and unfinished requests do not block others."""
 
+import asyncio
 import contextlib
 import http.client
 import io
 import logging
 import socket
 import sys
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from everlearn.service import Settings
+from everlearn.service.connections import websocket_protocol
 from everlearn.service.held_bytes import HeldBytes
 from everlearn.service.server import RepeatFilter, configure_log, make_server
 from tests.service.conftest import TOKEN, listening, wait_until
@@ -114,6 +119,25 @@ def test_unfinished_messages_share_a_memory_limit(memories, parts, monkeypatch):
             one.close()
         wait_until(lambda: held[0].total == 0)
         assert names(address) == 200
+
+
+def test_the_memory_of_a_message_is_counted_and_released():
+    """A growing buffer takes more than it holds, and a closed connection may stay in a cycle."""
+    held = HeldBytes(1 << 20)
+    config = uvicorn.Config(lambda: None)
+    config.load()
+    loop = asyncio.new_event_loop()
+    made = websocket_protocol(held)(config, ServerState(), {}, loop)
+    made.connection_made(SimpleNamespace(get_extra_info=lambda _: None, close=lambda: None))
+    buffer, empty = made.conn.reader.buffer, sys.getsizeof(bytearray())
+    for _ in range(100):
+        buffer.extend(bytes(1000))
+        assert made._count()
+        assert held.total >= sys.getsizeof(buffer) - empty
+    assert held.total > len(buffer)
+    made.connection_lost(None)
+    loop.close()
+    assert (held.total, len(buffer)) == (0, 0)
 
 
 def test_a_message_is_counted_until_it_is_answered(memories):

@@ -106,8 +106,14 @@ def websocket_protocol(held: HeldBytes) -> type[WebSocketsSansIOProtocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
+            self._forget()
             held.take(-self._counted)
             self._counted = 0
+
+        def _forget(self) -> None:
+            """Release what was received: cycles keep this object until they are collected."""
+            self.conn.reader.buffer.clear()
+            self.frames = []
 
         def handle_cont(self, event: Any) -> None:
             self._parts += len(event.data) + PART_OVERHEAD
@@ -137,7 +143,9 @@ def websocket_protocol(held: HeldBytes) -> type[WebSocketsSansIOProtocol]:
             """Update the count; returns whether it is within the limit."""
             if self.disconnected:
                 return True
-            now = len(self.conn.reader.buffer) + self._parts + self._queued + self._taken
+            # A growing buffer takes up to an eighth more than it holds.
+            buffer = self.conn.reader.buffer.__alloc__()
+            now = buffer + self._parts + self._queued + self._taken
             if not held.take(now - self._counted):
                 return False
             self._counted = now
