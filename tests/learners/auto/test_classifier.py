@@ -85,7 +85,7 @@ def test_the_old_name_of_the_chosen_head_warns(rng):
 def test_why_explains_the_choice(rng):
     X, y = blobs(rng, 300, spread=1.0)
     learner = AutoClassifier().fit(X, y)
-    assert "of 300 examples, each tested without itself" in learner.why_
+    assert "leave-one-out accuracy on 300 examples is" in learner.why_
     assert learner.choice_.head in learner.why_
     alone = AutoClassifier().fit(X[:2], ["cup", "chair"])
     assert "no class has two examples yet" in alone.why_

@@ -83,11 +83,11 @@ class HeadChoice:
         at = f"at {self.regularization:.2g} of the mean variance"
         if not self.asked:
             return f"{self.head} {at}: no class has two examples yet, so nothing could be compared"
-        others = ", ".join(f"{right:.1%} by {head}" for head, right in self.right)
+        others = ", ".join(f"{right:.1%} with {head}" for head, right in self.right)
         recoded_by = f", recoded by {self.recoding:g}" if self.recoding else ""
         return (
-            f"{self.head}{width} {at}{recoded_by}: of {self.asked} examples, each tested "
-            f"without itself, right were {others}"
+            f"{self.head}{width} {at}{recoded_by}: leave-one-out accuracy on {self.asked} "
+            f"examples is {others}"
         )
 
 
