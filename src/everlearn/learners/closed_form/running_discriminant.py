@@ -50,6 +50,8 @@ EXAMPLES = FEW_ROWS
 SHARE = 0.6
 # Updating a factor by a row takes as long as this many multiplications for each of its numbers.
 UPDATE = 3.0
+# Copying a number of the matrix takes as long as this many multiplications.
+COPY = 10.0
 # With at most this many examples, the factor is updated from A = ρ I in one call.
 FEW = 8
 
@@ -316,6 +318,8 @@ class NextSolution:
         self._n_factored = self._n_transposed = self._n_solved = 0
         self._n_classes = moments.n_slots
         self._moved: set[int] = set()
+        # What was spent here is taken off the first slice.
+        self._spent = COPY * moments.n_features**2 if moments.has_entered else 0.0
         origin = moments.mean.copy()
         if moments.has_entered:
             self._entering.append((waiting.rows().copy(), 0))
@@ -343,7 +347,8 @@ class NextSolution:
 
     def step(self) -> bool:
         """Do one slice of the work; returns whether the solution is ready."""
-        budget = slice_of(self._moments)
+        budget = slice_of(self._moments) - self._spent
+        self._spent = 0.0
         while budget > 0 and not self._is_ready:
             budget -= self._advance(budget)
         return self._is_ready
