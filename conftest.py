@@ -16,8 +16,13 @@ import numpy as np
 import pytest
 from everlearn_papers.data import packs
 from everlearn_papers.data.catalogue import find
+from hypothesis import settings
 
 from everlearn.errors import MissingData
+
+# No test measures time: a busy machine would fail it.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 _NUMBERS = itertools.count()
 
