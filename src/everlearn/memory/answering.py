@@ -31,7 +31,7 @@ from everlearn.memory.model.classifiers import Standing, standings
 from everlearn.memory.model.head import as_answers, unit
 from everlearn.memory.model.strictness import USUAL_ACCEPT, accept_of
 from everlearn.memory.name_words import NameWords
-from everlearn.memory.opened import LOOKS, OpenMemory, Result, Stamp
+from everlearn.memory.opened import READ_ATTEMPTS, OpenMemory, Result, Stamp
 from everlearn.memory.storage.erase import UNFINISHED
 from everlearn.memory.storage.regions import taught_boxes
 from everlearn.memory.storage.rows import Example
@@ -119,11 +119,11 @@ class Answering:
         the action is repeated.
         """
         with self._opened.guard:
-            for look in range(LOOKS):
+            for attempt in range(READ_ATTEMPTS):
                 try:
                     result = action()
                 except DamagedJournal:
-                    if look == LOOKS - 1 or self._opened.stamp() == self.read_at:
+                    if attempt == READ_ATTEMPTS - 1 or self._opened.stamp() == self.read_at:
                         raise
                 else:
                     if not self._opened.read_only or self._opened.stamp() == self.read_at:

@@ -44,7 +44,7 @@ from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.snapshot import SnapshotVanished
 
 # How often a read is tried again because the folder changed during it.
-LOOKS = 20
+READ_ATTEMPTS = 20
 # Increase of the delay after each failed attempt to read; all attempts together take two seconds.
 PAUSE_SECONDS = 0.01
 
@@ -86,7 +86,7 @@ class OpenMemory:
         self._snapshot_at = 0
         # Whether the journal has to be opened again before the next read. Read-only, that is so
         # before the first read and after the file was changed or replaced.
-        self._old = read_only
+        self._is_stale = read_only
         self._times_opened = 0
         self.guard = threading.RLock()
         if not read_only:
@@ -111,27 +111,27 @@ class OpenMemory:
         with self.guard:
             if self.closed:
                 raise MemoryClosed(f"{self.path} was closed; open it again")
-            for look in range(LOOKS):
+            for attempt in range(READ_ATTEMPTS):
                 try:
-                    if self._old:
-                        self._look_again()
+                    if self._is_stale:
+                        self._reopen()
                     with self.journal.db.read_transaction():
                         self._require_intact()
                         result = action()
                 except CannotReadNow:
-                    if not self.read_only or look == LOOKS - 1:
+                    if not self.read_only or attempt == READ_ATTEMPTS - 1:
                         raise
-                    self._old = True
-                    time.sleep(look * PAUSE_SECONDS)
+                    self._is_stale = True
+                    time.sleep(attempt * PAUSE_SECONDS)
                 except (DamagedJournal, CannotRead):
-                    if self._old or not self.journal.db.changed_since_opening():
+                    if self._is_stale or not self.journal.db.changed_since_opening():
                         raise
-                    self._old = True
+                    self._is_stale = True
                 except SnapshotVanished:
                     continue
                 else:
-                    self._old = self.journal.db.changed_since_opening()
-                    if not self._old:
+                    self._is_stale = self.journal.db.changed_since_opening()
+                    if not self._is_stale:
                         return result
             raise CannotRead(f"{self.path} changes too fast to be read; try again")
 
@@ -140,7 +140,7 @@ class OpenMemory:
         try:
             return (
                 None
-                if self._old or self.journal.db.changed_since_opening()
+                if self._is_stale or self.journal.db.changed_since_opening()
                 else self.stamp_of_read()
             )
         except CannotReadNow:
@@ -330,12 +330,12 @@ class OpenMemory:
             self._check.stop()
             self._check, self._is_intact = None, False  # restarted by the next read
 
-    def _look_again(self) -> None:
+    def _reopen(self) -> None:
         """Open the journal again; a writer may have changed or replaced its file."""
         if hasattr(self, "journal"):
             self.journal.close()
         self.journal = Journal(self.storage.open(write=False))
         self._times_opened += 1
-        self._is_intact = self._old = False
+        self._is_intact = self._is_stale = False
         if hasattr(self, "history"):
             self.history.journal = self.journal
