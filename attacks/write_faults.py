@@ -159,7 +159,11 @@ class Attacked:
         found.rounds += 1
         failed = self.disk.failed
         # Sooner next time if it was too late; otherwise it may be later.
-        most[kind, only] = 1 + int(1.1 * most[kind, only]) if failed else self.disk.calls
+        # A change that wrote nothing may write next time, so that any call stays a choice.
+        least = 0 if only else 1
+        most[kind, only] = (
+            1 + int(1.1 * most[kind, only]) if failed else max(self.disk.calls, least)
+        )
         if failed:
             found.faults += 1
             found.inside[kind] += 1

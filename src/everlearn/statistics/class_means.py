@@ -33,7 +33,7 @@ FAINTEST = 2.0**-500
 # Number of changes remembered; a cache that looks less often is rebuilt.
 MOST_CHANGES = 65536
 # From so many classes on, room for new ones is made in slices of so many rows.
-MANY_CLASSES, ROOM_SLICE = 4096, 1024
+MANY_CLASSES, ROOM_SLICE = 4096, 512
 
 
 class ClassMeans:

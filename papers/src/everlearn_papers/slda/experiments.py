@@ -44,7 +44,7 @@ from everlearn_papers.slda.last_layer import (
     held_out,
     hit_rate,
 )
-from everlearn_papers.slda.learners import FixedLDA, PlasticLDA, PublishedLDA
+from everlearn_papers.slda.learners import SHRINKAGE, FixedLDA, PlasticLDA, PublishedLDA
 from everlearn_papers.slda.start import begun, pooled
 
 FINE, EXSTREAM, FIXED, PLASTIC, OFFLINE = (
@@ -59,7 +59,10 @@ ROWS = (FINE, EXSTREAM, FIXED, PLASTIC, AS_PUBLISHED, OFFLINE)
 STEPS = f"{FINE}, stream"  # learning rate of its single steps
 TOP = 5
 STARTS = ("ones", "another data set", "base")
+PROTOTYPES = 20
 SETTINGS = {
+    "shrinkage ε of SLDA": SHRINKAGE,
+    "prototypes a class of ExStream": PROTOTYPES,
     "epochs over the base": EPOCHS,
     "rate divided by ten after": list(DECAY_AT),
     "batch": BATCH,
@@ -195,7 +198,7 @@ def _learners(
     """
 
     def exstream(rate: float) -> ExStream:
-        return ExStream(learning_rate=rate, random_state=seed)
+        return ExStream(n_prototypes=PROTOTYPES, learning_rate=rate, random_state=seed)
 
     def rehearsing(rate: float) -> float:
         few = CHOOSING_CLASSES
