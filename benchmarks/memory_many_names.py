@@ -77,7 +77,10 @@ def asked(path: Path) -> Iterator[Line]:
 
 
 def after_a_change_of_mind(memory: Memory) -> Iterator[Line]:
-    """The question after an undo, a forget and a correction of a teaching just asked about."""
+    """The question after an undo, a forget and a correction of a teaching just asked about.
+
+    And those that follow, each of which computes a slice of the recalibration.
+    """
     part = memory.position
     for what, change in (
         ("undo", lambda x, name: memory.undo()),
@@ -93,6 +96,8 @@ def after_a_change_of_mind(memory: Memory) -> Iterator[Line]:
             change(x, name)
             after.append(seconds(lambda: memory.ask(vector(6, 9))))
         yield line(f"ask after {what}", after, WANTED_AFTER)
+    during = [seconds(lambda: memory.ask(vector(6, 9))) for _ in range(1000)]
+    yield line("ask while the threshold is recalibrated", during, WANTED_AFTER)
 
 
 def word(name: int) -> str:

@@ -235,6 +235,12 @@ class RecursiveRLSC(AdditiveClassifier):
             self._require_fitted()
             return self._current().solve(np.ascontiguousarray(rows, dtype=np.float64))
 
+    def frozen_solution(self, moments: Any) -> LeastSquares:
+        """The solution for what was learned until now, for moments that do not change."""
+        with self._lock:
+            self._require_fitted()
+            return self._current().frozen(moments)
+
     @property
     def _chooses(self) -> bool:
         return isinstance(self.regularization, str) or isinstance(self.recoding, str)

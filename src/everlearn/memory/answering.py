@@ -82,7 +82,8 @@ class Answering:
 
     def up_to_date(self) -> CalibratedModel | None:
         """The current calibrated model; ``None`` before anything was taught."""
-        if self.read_at is None or self._opened.stamp() != self.read_at:
+        is_old = self.read_at is None or self._opened.stamp() != self.read_at
+        if is_old or (self.calibrated is not None and self.calibrated.is_recalibrating):
             self._opened.read(self.refresh)
         return self.calibrated
 
@@ -93,7 +94,7 @@ class Answering:
     def refresh(self, *, exact: bool = False) -> None:
         """Update the model to the end of the journal; call inside :meth:`OpenMemory.read`.
 
-        ``exact`` recalibrates whenever something was forgotten (calibrated.py).
+        Computes a slice of a recalibration that is due; ``exact`` does it at once (calibrated.py).
         """
         self.read_at = None
         model, journal = self._opened.model(), self._opened.journal
@@ -101,6 +102,8 @@ class Answering:
             self.calibrated = None
         elif exact or self.calibrated is None or not self.calibrated.is_of(model):
             self.calibrated = CalibratedModel(model, journal, self.calibrated, exact=exact)
+        if self.calibrated is not None and self.calibrated.recalibrate(model, journal):
+            self.calibrated = CalibratedModel(model, journal, self.calibrated)
         self.accept = self.chosen_accept()
         self.names = self._words()
         self._opened.note_mode()

@@ -9,7 +9,7 @@ change until it has finished.
 """
 
 from collections.abc import Generator, Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -22,6 +22,8 @@ Work = Generator[float, None, T]
 
 # Columns of a factor that are made together.
 TOGETHER = 64
+# What takes the time of so many products: to allocate a number of a large table.
+ALLOCATED = 32.0
 
 
 def finished(work: Work[T]) -> T:
@@ -73,6 +75,23 @@ def parts(n: int, each: float, piece: float) -> Iterator[slice]:
     size = max(1, n if n * each <= piece else int(piece / each))
     for start in range(0, n, size):
         yield slice(start, min(n, start + size))
+
+
+def product_table(rows: Array, others: Any, piece: float) -> Work[Array]:
+    """Products of every row with every one of ``others``, which slices to arrays: one column each.
+
+    Pieces are blocks of columns.
+    """
+    n, each = len(others), float(rows.size)
+    if n * each <= piece:
+        yield n * each
+        whole: Array = rows @ others[:].T
+        return whole
+    table = np.empty((len(rows), n))
+    for part in parts(n, each, piece):
+        table[:, part] = rows @ others[part].T
+        yield (part.stop - part.start) * each
+    return table
 
 
 def factored(matrix: Array, piece: float) -> Work[None]:

@@ -74,13 +74,13 @@ def test_memory_is_linear_in_the_number_of_names(rng, monkeypatch):
     y = np.arange(count)
     X = unit(rng.normal(size=(count, 8)))
     monkeypatch.setattr(familiar, "BLOCK", 1 << 16)
-    near = Familiarity.near
+    table = familiar.product_table
 
-    def watched(self, rows):
-        shapes.append((len(rows), len(self.directions)))
-        return near(self, rows)
+    def watched(rows, others, piece):
+        shapes.append((len(rows), len(others)))
+        return table(rows, others, piece)
 
-    monkeypatch.setattr(Familiarity, "near", watched)
+    monkeypatch.setattr(familiar, "product_table", watched)
     choose(means_of(X, y), X, X, y, None)
     assert sum(rows for rows, _ in shapes) == count
     assert max(rows * names for rows, names in shapes) <= 1 << 16

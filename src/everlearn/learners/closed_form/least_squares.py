@@ -20,6 +20,7 @@ from everlearn.device.moments import DeviceMoments
 from everlearn.statistics.factor import Factor
 from everlearn.statistics.moments import BLOCK_ROWS, Moments
 from everlearn.statistics.products import products, products_one
+from everlearn.statistics.slices import Work, finished, parts
 from everlearn.statistics.waiting_rows import add_outer_products
 
 # Lower bound of the residual variance: a handful of examples is always fitted too well.
@@ -159,11 +160,24 @@ class LeastSquares:
     def noise(self) -> float:
         """The residual variance of a score, computed once per state."""
         if self._noise is None or self._noise_version != self.moments.version:
-            self._noise = self._residual_variance()
+            self._noise = finished(self.residual_variance())
             self._noise_version = self.moments.version
         return self._noise
 
-    def _residual_variance(self) -> float:
+    def frozen(self, moments: Any) -> "LeastSquares":
+        """The solution of now, with a copy of the factor, for moments that do not change."""
+        self.catch_up()
+        factor = Factor.of(self._factor.R.copy())
+        return LeastSquares(
+            moments,
+            self.regularization,
+            self.recoding,
+            rebalance=self.rebalance,
+            intercept=self.intercept,
+            factor=factor,
+        )
+
+    def residual_variance(self, piece: float = np.inf) -> Work[float]:
         """The residual variance of a score, corrected for the degrees of freedom used.
 
         Σ (Y − f)² follows from the statistics: c_k − w_k·b_k − λ ‖w_k‖² for class k, where c_k is
@@ -173,7 +187,7 @@ class LeastSquares:
         counts = self._target_weights()
         total = float(counts.sum())
         targets = counts * (1.0 - counts / total) if self.intercept else counts
-        explained, squares = self._explained(counts)
+        explained, squares = yield from self._explained(counts, piece)
         residual = float(targets.sum()) - explained - self._ridge * squares
         residual /= self.moments.unit
         total /= self.moments.unit
@@ -184,18 +198,29 @@ class LeastSquares:
             return variance
         return variance * float(np.exp(self.recoding * np.log(self.moments.total / known).mean()))
 
-    def _explained(self, counts: Array) -> tuple[float, float]:
+    def _explained(self, counts: Array, piece: float) -> Work[tuple[float, float]]:
         """Σ_k w_k·b_k and Σ_k ‖w_k‖², which are tr(A⁻¹B) and tr(A⁻¹BA⁻¹) with B = Σ_k b_k b_kᵀ.
 
         B is d × d; W would be a second copy of all class means.
         """
         self.catch_up()
-        origin, B = self.origin()[0], np.zeros((self.moments.n_features,) * 2)
-        for start in range(0, len(counts), BLOCK_ROWS):
-            part = slice(start, start + BLOCK_ROWS)
+        d = self.moments.n_features
+        origin, B = self.origin()[0], np.zeros((d, d))
+        each = float(d**2)
+        for part in parts(len(counts), each, min(piece, BLOCK_ROWS * each)):
             add_outer_products(B, counts[part, None] * (self.moments.means[part] - origin))
-        solved = self._factor.solve(np.triu(B) + np.triu(B, 1).T)
-        return float(solved.trace()), float(self._factor.solve(solved.T.copy()).trace())
+            yield (part.stop - part.start) * each
+        solved = yield from self.solving(np.triu(B) + np.triu(B, 1).T, piece)
+        twice = yield from self.solving(solved.T.copy(), piece)
+        return float(solved.trace()), float(twice.trace())
+
+    def solving(self, rows: Array, piece: float) -> Work[Array]:
+        """A⁻¹ applied to every row, for a factor without pending updates."""
+        each, blocks = float(rows.shape[1] ** 2), []
+        for part in parts(len(rows), each, piece):
+            blocks.append(self._factor.solve(rows[part]))
+            yield (part.stop - part.start) * each
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
     def system(self) -> Array:
         """A without λ I, its upper triangle."""

@@ -28,6 +28,7 @@ from everlearn.arrays import Array
 from everlearn.errors import NotExplainable
 from everlearn.learners.closed_form.leave_one_out import leave_one_out_scores
 from everlearn.learners.rlsc import RecursiveRLSC
+from everlearn.statistics.slices import Work, parts, product_table
 
 Classes = NDArray[np.intp]
 
@@ -52,9 +53,11 @@ class Ridge:
         in_order = bool(np.array_equal(order, np.arange(moments.n_slots)))
         self.recoding = float(classifier.recoding)
         self.counts: Array = moments.counts[order]
-        self._means: Array = moments.means if in_order else moments.means[order]
+        # An array, or what slices to arrays.
+        self._means: Any = moments.means if in_order else moments.means[order]
         # A⁻¹ applied to every row.
         self.solve: Callable[[Array], Array] = classifier.inverse_times
+        self._classifier = classifier
 
     def scores(self, x: Array) -> Array:
         """The score of every class, without the factor N^α that all classes share."""
@@ -70,6 +73,20 @@ class Ridge:
         found = solved @ self._means.T
         found *= self.counts
         return found
+
+    def solved_and_fits(self, rows: Array, piece: float) -> Work[tuple[Array, Array]]:
+        """A⁻¹x of every row, and the plain scores before they are multiplied by the counts."""
+        each, blocks = float(rows.shape[1] ** 2), []
+        for part in parts(len(rows), each, piece):
+            blocks.append(self.solve(rows[part]))
+            yield (part.stop - part.start) * each
+        solved = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+        return solved, (yield from product_table(solved, self._means, piece))
+
+    def noise(self, piece: float) -> Work[float]:
+        """The residual variance of a score."""
+        yield piece
+        return float(self._classifier.temperature_)
 
     def leverages(self, rows: Array) -> Array:
         """x·A⁻¹x of every row."""

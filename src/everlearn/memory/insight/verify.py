@@ -19,13 +19,13 @@ from everlearn.errors import DamagedJournal, EverlearnError
 from everlearn.memory.edits.unknowns import require_unknowns
 from everlearn.memory.model.calibrated import (
     CalibratedModel,
-    calibrated,
     familiarity_of,
     still_calibrated,
 )
 from everlearn.memory.model.follower import ModelFollower
 from everlearn.memory.model.head import ServingHead
 from everlearn.memory.model.model import Model
+from everlearn.memory.model.recalibration import calibrated
 from everlearn.memory.model.serving import read_head
 from everlearn.memory.storage.erase import UNFINISHED
 from everlearn.memory.storage.integrity import require_intact

@@ -4,9 +4,11 @@ The *calibration* consists of a temperature, a blend of familiarity scores (fami
 leave-one-out scores of taught examples. It is learned from a sample of the journal, stored in
 snapshots, and replaced when something was forgotten or much more was taught.
 
-With many names that takes a thousand times as long as a question, so questions keep the calibration
-that their process used last until more than the share ``FORGOTTEN`` of its examples was forgotten.
-The first question of a process, reports and exports never use one of which anything was forgotten.
+With many names that takes a thousand times as long as a question. Questions then use the
+calibration that their process used last, and each computes a slice of the next (recalibration.py).
+A question recalibrates at once if more than the share ``FORGOTTEN`` of the examples was forgotten
+or their number has grown by more than ``LATEST``. So do, if anything was forgotten or the number
+has grown by more than ``GROWTH``, the first question of a process, reports and exports.
 """
 
 from functools import cached_property
@@ -19,36 +21,25 @@ from everlearn.arrays import Array
 from everlearn.errors import NotExportable
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.memory.model.blend import Blend
-from everlearn.memory.model.calibration import ridge_of, scores_by_class, temperature_of
-from everlearn.memory.model.familiar import choose
+from everlearn.memory.model.calibration import scores_by_class
 from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import (
     Judgement,
     ServingHead,
     Verdict,
     likeness_of,
-    mapped_features,
-    unit,
 )
 from everlearn.memory.model.live import MANY_NAMES, LiveProducts, has_live_products
 from everlearn.memory.model.model import Model
+from everlearn.memory.model.recalibration import Recalibration, begun, calibrated
 from everlearn.memory.model.unknown import Familiarity
 from everlearn.memory.storage.journal import Journal
 
-# At most this many teachings are used for the temperature, and for familiarity.
-SAMPLE = 512
-RANKED = 2048
-# With many names fewer are used. Familiarity costs K d multiplications per teaching: at most this
-# many in all, but at least so many teachings.
-MOST_PRODUCTS, FEWEST_RANKED = 1e10, 128
-# The temperature needs K scores per teaching: likewise.
-MOST_SCORES, FEWEST_SAMPLED = 4e6, 32
-# Number of scores kept of examples treated as unknowns.
-REMEMBERED = 1024
 # Recalibrate when the number of examples has grown by this factor since the last calibration.
 GROWTH = 1.25
-# With many names, a calibration in use stays until more than this share of its examples was
-# forgotten. The guarantee of 95 % is then lower by at most 0.05 points on average.
+# With many names, at once only when it has grown by this factor, or more than this share of the
+# examples was forgotten. The guarantee of 95 % is then lower by at most 0.05 points on average.
+LATEST = 1.5
 FORGOTTEN = 0.01
 
 
@@ -62,7 +53,7 @@ class CalibratedModel:
     before : CalibratedModel, optional
         An earlier calibration of the same model; parts that have not changed are reused.
     exact : bool
-        Recalibrate whenever something was forgotten.
+        Recalibrate at once whenever something was forgotten or much more was taught.
     """
 
     def __init__(
@@ -79,10 +70,14 @@ class CalibratedModel:
         self.familiar_names: NDArray[np.int64] = model.means.classes_
         self._means = model.means
         self._live = _live_products(model, before)
-        in_use = before is not None and before._calibration is model.calibration
-        tolerant = in_use and self._live is not None and not exact
-        if not (still_calibrated(model, journal) or (tolerant and _may_stay(model, journal))):
-            model.calibration = calibrated(model, journal, self.familiarity)
+        self._next: Recalibration | None = None
+        if not still_calibrated(model, journal):
+            in_use = before is not None and before._calibration is model.calibration
+            stays = in_use and self._live is not None and not exact and _may_stay(model, journal)
+            if before is not None and stays:
+                self._next = before._next or begun(model, journal)
+            if not stays or (self._next is None and _has_grown(model, GROWTH)):
+                model.calibration = calibrated(model, journal, self.familiarity)
         self._calibration: dict[str, Any] = model.calibration
         self.temperature = float(model.calibration["temperature"])
         blend = blend_of(model)
@@ -105,6 +100,23 @@ class CalibratedModel:
         else:
             scores, likeness = self.head.products(vector)
         return self.judgement.verdict(scores, likeness, vector)
+
+    @property
+    def is_recalibrating(self) -> bool:
+        """Whether questions compute the next calibration."""
+        return self._next is not None
+
+    def recalibrate(self, model: Model, journal: Journal) -> bool:
+        """One slice of the next calibration; returns whether the model now has it."""
+        if self._next is None:
+            return False
+        if not self._next.can_follow(model, journal):
+            self._next = Recalibration(model, journal)
+        calibration = self._next.advance(model)
+        if calibration is None:
+            return False
+        model.calibration, self._next = calibration, None
+        return True
 
     @cached_property
     def familiarity(self) -> Familiarity:
@@ -182,33 +194,6 @@ def _live_products(model: Model, before: CalibratedModel | None) -> LiveProducts
     return known
 
 
-def calibrated(model: Model, journal: Journal, familiarity: Familiarity) -> dict[str, Any]:
-    """Temperature, blend and leave-one-out scores, learned from a sample of the journal."""
-    n_names, width = familiarity.means.shape
-    ranked = min(RANKED, max(FEWEST_RANKED, int(MOST_PRODUCTS / (n_names * width))))
-    sampled = min(SAMPLE, max(FEWEST_SAMPLED, int(MOST_SCORES / n_names)))
-    vectors, names = journal.sample(ranked, model.position)
-    sample = unit(vectors)
-    known = model.means.classes_
-    power, learner = power_and_learner(model.classifier)
-    ridge = ridge_of(learner)
-    mapped = mapped_features(power, sample)
-    chosen = choose(familiarity, sample, mapped, np.searchsorted(known, names), ridge)
-    some = np.linspace(0, len(sample) - 1, min(sampled, len(sample))).astype(np.intp)
-    n_unknowns = len(chosen.unknowns)
-    unknowns = np.linspace(0, n_unknowns - 1, min(REMEMBERED, n_unknowns)).astype(np.intp)
-    return {
-        "temperature": temperature_of(learner, mapped[some], names[some], ridge),
-        "scores": chosen.known.tolist(),
-        "nearest": known[chosen.known_nearest].tolist(),
-        "blend": chosen.blend.coefficients.tolist(),
-        "strangers": chosen.unknowns[unknowns].tolist(),
-        "strangers_nearest": known[chosen.unknowns_nearest[unknowns]].tolist(),
-        "position": model.position,
-        "total": float(model.means.moments_.total),
-    }
-
-
 def blend_of(model: Model) -> Blend:
     """The blend of a calibrated model, for the current scale of the classifier's scores."""
     coefficients = np.array(model.calibration["blend"], dtype=np.float64)
@@ -231,11 +216,16 @@ def still_calibrated(model: Model, journal: Journal) -> bool:
             and float(known["total"]) >= 0.0
             and np.asarray(known["blend"], dtype=np.float64).shape == (4,)
             and bool(np.isfinite(known["blend"]).all())
-            and model.means.moments_.total <= GROWTH * float(known["total"])
+            and not _has_grown(model, GROWTH)
             and _nothing_forgotten(model, journal, int(known["position"]))
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         return False
+
+
+def _has_grown(model: Model, factor: float) -> bool:
+    """Whether much more was taught than when the model was calibrated."""
+    return bool(model.means.moments_.total > factor * float(model.calibration["total"]))
 
 
 def _are_scores(scores: Any, nearest: Any) -> bool:
@@ -246,13 +236,11 @@ def _are_scores(scores: Any, nearest: Any) -> bool:
 
 
 def _may_stay(model: Model, journal: Journal) -> bool:
-    """Whether a calibration in use may stay, with little taught and little forgotten since."""
-    total, position = float(model.calibration["total"]), int(model.calibration["position"])
-    most = int(FORGOTTEN * total)
-    return (
-        model.means.moments_.total <= GROWTH * total
-        and journal.n_negative_entries_after(position, most + 1) <= most
-    )
+    """Whether a calibration in use may stay while the next is computed."""
+    position = int(model.calibration["position"])
+    most = int(FORGOTTEN * float(model.calibration["total"]))
+    few_forgotten = journal.n_negative_entries_after(position, most + 1) <= most
+    return few_forgotten and not _has_grown(model, LATEST)
 
 
 def _nothing_forgotten(model: Model, journal: Journal, position: int) -> bool:

@@ -28,6 +28,7 @@ from everlearn.errors import NotExplainable
 from everlearn.memory.insight.influence import Ridge
 from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import mapped_features
+from everlearn.statistics.slices import ALLOCATED, Work, finished, parts
 
 Names = NDArray[np.int64]
 
@@ -35,6 +36,8 @@ FOLDS = 3
 PRIOR_EXAMPLES = 4.0
 # T is searched within this factor of the learner's own, in both directions.
 WIDEST = 1e4
+# What takes the time of so many products: a term of the likelihood.
+PER_TERM = 128.0
 
 
 def temperature(learner: Any, sample: Array, names: Names) -> float:
@@ -53,42 +56,73 @@ def ridge_of(learner: Any) -> Ridge | None:
 
 def temperature_of(learner: Any, sample: Array, names: Names, ridge: Ridge | None) -> float:
     """T for a learner, from a sample after the feature map; ``ridge`` as of :func:`ridge_of`."""
-    prior = float(learner.temperature_)
-    scores = _all_held_out_scores(learner, sample, names, ridge)
+    if ridge is not None:
+        y = np.searchsorted(learner.classes_, names)
+        return finished(ridge_temperature(ridge, sample, y, np.inf))
+    held_out = [fold for fold in folds(names, FOLDS) if fold.any()]
+    scores = [_held_out_scores(learner, sample, names, fold) for fold in held_out]
+    return finished(_fitted(float(learner.temperature_), scores, np.inf))
+
+
+def ridge_temperature(
+    ridge: Ridge, sample: Array, y: NDArray[np.intp], piece: float
+) -> Work[float]:
+    """T for ridge regression, in pieces; ``y`` are indices of its classes."""
+    prior = yield from ridge.noise(piece)
+    several = ridge.counts[y] > 1
+    if not several.any():
+        return prior
+    held_out = []
+    for block in parts(int(several.sum()), len(ridge.counts) * ALLOCATED, piece):
+        rows, own = sample[several][block], y[several][block]
+        solved, scores = yield from ridge.solved_and_fits(rows, piece)
+        for part in parts(len(rows), len(ridge.counts) * PER_TERM, piece):
+            scores[part] *= ridge.counts
+            ridge.leave_one_out_solved(rows[part], own[part], solved[part], scores[part])
+            yield scores[part].size * PER_TERM
+        held_out.append((scores[np.arange(len(scores)), own], scores))
+    return (yield from _fitted(prior, held_out, piece))
+
+
+def _fitted(prior: float, scores: list[tuple[Array, Array]], piece: float) -> Work[float]:
+    """T that makes held-out examples most likely, from their scores for the own and all classes.
+
+    In pieces, the search begins again whenever it needs another cost: those known before are
+    looked up, so it asks for the next.
+    """
     if not scores:
         return prior
-
-    buffers = [np.empty_like(others) for _, others in scores]
-    widest = np.log(WIDEST)
+    widest, known = np.log(WIDEST), {}
 
     def cost(log_ratio: float) -> float:
-        T = prior * np.exp(log_ratio)
-        losses = (_log_loss(*each, T, out) for each, out in zip(scores, buffers, strict=True))
-        return sum(losses) + 0.5 * PRIOR_EXAMPLES * log_ratio**2 / widest
+        if log_ratio not in known:
+            if not np.isinf(piece):
+                raise _Wanted(log_ratio)
+            known[log_ratio] = finished(_log_losses(prior * np.exp(log_ratio), scores, piece))
+        return known[log_ratio] + 0.5 * PRIOR_EXAMPLES * log_ratio**2 / widest
 
-    best = minimize_scalar(cost, bounds=(-widest, widest), method="bounded")
-    return float(prior * np.exp(best.x))
+    while True:
+        try:
+            best = minimize_scalar(cost, bounds=(-widest, widest), method="bounded")
+        except _Wanted as wanted:
+            T = prior * np.exp(wanted.log_ratio)
+            known[wanted.log_ratio] = yield from _log_losses(T, scores, piece)
+        else:
+            return float(prior * np.exp(best.x))
+
+
+class _Wanted(Exception):
+    """A cost that is not known yet."""
+
+    def __init__(self, log_ratio: float) -> None:
+        super().__init__(log_ratio)
+        self.log_ratio = log_ratio
 
 
 def scores_by_class(learner: Any, X: Array) -> Array:
     """Scores with one column per class, also for two classes, where scikit-learn returns one."""
     scores: Array = learner.decision_function(X)
     return scores if scores.ndim == 2 else np.column_stack([np.zeros(len(scores)), scores])
-
-
-def _all_held_out_scores(
-    learner: Any, sample: Array, names: Names, ridge: Ridge | None
-) -> list[tuple[Array, Array]]:
-    """Scores of held-out examples, in blocks: for the own class, and for all classes."""
-    if ridge is None:
-        held_out = [fold for fold in folds(names, FOLDS) if fold.any()]
-        return [_held_out_scores(learner, sample, names, fold) for fold in held_out]
-    y = np.searchsorted(learner.classes_, names)
-    several = ridge.counts[y] > 1
-    if not several.any():
-        return []
-    scores = ridge.leave_one_out(sample[several], y[several])
-    return [(scores[np.arange(len(scores)), y[several]], scores)]
 
 
 def folds(names: Names, count: int) -> list[NDArray[np.bool_]]:
@@ -115,10 +149,17 @@ def _held_out_scores(
     return scores[np.arange(len(own)), own], scores
 
 
-def _log_loss(own: Array, scores: Array, T: float, out: Array) -> float:
-    """− log p of the own class at a temperature, summed over rows; ``out`` is overwritten."""
-    top = scores.max(axis=1)
-    np.subtract(scores, top[:, None], out=out)
-    out /= T
-    np.exp(out, out=out)
-    return float(np.sum((top - own) / T + np.log(out.sum(axis=1))))
+def _log_losses(T: float, scores: list[tuple[Array, Array]], piece: float) -> Work[float]:
+    """− log p of the own class at a temperature, summed over all rows of all blocks."""
+    total = 0.0
+    for own, others in scores:
+        losses = np.empty(len(own))
+        for part in parts(len(own), others.shape[1] * PER_TERM, piece):
+            top = others[part].max(axis=1)
+            out = others[part] - top[:, None]
+            out /= T
+            np.exp(out, out=out)
+            losses[part] = (top - own[part]) / T + np.log(out.sum(axis=1))
+            yield out.size * PER_TERM
+        total += float(np.sum(losses))
+    return total

@@ -22,7 +22,8 @@ P = X_c A⁻¹ X_cᵀ,
 
 The scores of these unknowns also give an estimate of the share of unknowns that is detected.
 
-*Cost*: O(m d² + m K d) for m examples and K names, in blocks: memory is linear in K.
+*Cost*: O(m d² + m K d) for m examples and K names, in blocks: memory is linear in K. All of it can
+be done in slices (:mod:`everlearn.statistics.slices`).
 """
 
 from collections.abc import Iterator
@@ -35,6 +36,7 @@ from everlearn.arrays import Array
 from everlearn.memory.insight.influence import Ridge
 from everlearn.memory.model.blend import LIKENESS, Blend
 from everlearn.memory.model.unknown import Familiarity
+from everlearn.statistics.slices import ALLOCATED, Work, finished, product_table
 
 # Coefficients (a, b, c, d) of each score alone.
 SCORES = {
@@ -55,6 +57,8 @@ FEWEST_NAMES = 4
 FEWEST_EXAMPLES = 19
 # Largest number of values processed at once.
 BLOCK = 1 << 22
+# What takes the time of so many products: all that is done with one score after it was computed.
+PER_SCORE = 256.0
 # At most this many examples of a class are used as unknowns together.
 MOST_UNKNOWNS = 256
 # Lower bound of the eigenvalues of I − w P if P is of a sample of the class.
@@ -103,12 +107,24 @@ def choose(
     ridge : Ridge, optional
         The classifier, if it is ridge regression.
     """
+    return finished(choosing(familiarity, sample, mapped, classes, ridge, np.inf))
+
+
+def choosing(
+    familiarity: Familiarity,
+    sample: Array,
+    mapped: Array,
+    classes: Classes,
+    ridge: Ridge | None,
+    piece: float,
+) -> Work[Chosen]:
+    """As :func:`choose`, in pieces."""
     several = int(np.sum(familiarity.counts[classes] > 1))
     if len(familiarity.counts) < FEWEST_NAMES or several < FEWEST_EXAMPLES:
-        known, _ = scored(familiarity, sample, mapped, classes, None)
+        known, _ = yield from scoring(familiarity, sample, mapped, classes, None, piece)
         no_unknowns = np.zeros(0), np.zeros(0, dtype=np.intp)
         return Chosen(LIKENESS, known.blended(LIKENESS), known.nearest, *no_unknowns)
-    known, unknowns = scored(familiarity, sample, mapped, classes, ridge)
+    known, unknowns = yield from scoring(familiarity, sample, mapped, classes, ridge, piece)
     blend, best = LIKENESS, -np.inf
     for parts in BLENDS:
         if "score" in parts and ridge is None:
@@ -133,22 +149,44 @@ def scored(
 
     The only example of a class is used only as an unknown.
     """
+    return finished(scoring(familiarity, sample, mapped, classes, ridge, np.inf))
+
+
+def scoring(
+    familiarity: Familiarity,
+    sample: Array,
+    mapped: Array,
+    classes: Classes,
+    ridge: Ridge | None,
+    piece: float,
+) -> Work[tuple[Scored, Scored]]:
+    """As :func:`scored`, in pieces."""
+    n_names = len(familiarity.counts)
+    most = len(sample) if np.isinf(piece) else max(1, int(piece / (n_names * PER_SCORE)))
     several = familiarity.counts[classes] > 1
     as_unknown = _used_as_unknowns(classes)
     known = np.zeros((len(sample), len(SCORES)))
     unknowns = np.zeros((len(sample), len(SCORES)))
     nearest = np.zeros(len(sample), dtype=np.intp)
     unknowns_nearest = np.zeros(len(sample), dtype=np.intp)
-    for rows in _whole_classes(classes, len(familiarity.counts)):
-        part, own = sample[rows], classes[rows]
-        near = familiarity.near(part)
-        own_loo = familiarity.near_own_loo(near, part, own)
-        nearest[rows], known[rows, :2] = _nearest_and_scores(near, own, own_loo)
-        no_class = np.full(len(rows), -np.inf)
-        unknowns_nearest[rows], unknowns[rows, :2] = _nearest_and_scores(near, own, no_class)
+    for block in _whole_classes(classes, n_names, piece):
+        likeness = yield from product_table(sample[block], familiarity.means, piece)
         if ridge is not None:
-            scores = _ridge_scores(ridge, mapped[rows], own, as_unknown[rows])
-            known[rows, 2], unknowns[rows, 2] = scores
+            solved, fits = yield from ridge.solved_and_fits(mapped[block], piece)
+        for some in _runs(classes[block], most):
+            rows, near = block[some], likeness[some]
+            near /= familiarity.lengths
+            part, own = sample[rows], classes[rows]
+            own_loo = familiarity.near_own_loo(near, part, own)
+            nearest[rows], known[rows, :2] = _nearest_and_scores(near, own, own_loo)
+            no_class = np.full(len(rows), -np.inf)
+            unknowns_nearest[rows], unknowns[rows, :2] = _nearest_and_scores(near, own, no_class)
+            if ridge is not None:
+                scores = _ridge_scores(
+                    ridge, mapped[rows], own, as_unknown[rows], solved[some], fits[some]
+                )
+                known[rows, 2], unknowns[rows, 2] = scores
+            yield len(rows) * n_names * PER_SCORE
     return (
         Scored(known[several], nearest[several]),
         Scored(unknowns[as_unknown], unknowns_nearest[as_unknown]),
@@ -182,14 +220,19 @@ def _used_as_unknowns(classes: Classes) -> NDArray[np.bool_]:
 
 
 def _ridge_scores(
-    ridge: Ridge, rows: Array, classes: Classes, as_unknown: NDArray[np.bool_]
+    ridge: Ridge,
+    rows: Array,
+    classes: Classes,
+    as_unknown: NDArray[np.bool_],
+    solved: Array,
+    fits: Array,
 ) -> tuple[Array, Array]:
     """The best score of each row, leaving out the row, and leaving out its class.
 
-    Both without the factor N^α.
+    Both without the factor N^α. ``solved`` and ``fits`` are of ``solved_and_fits``; the latter are
+    overwritten.
     """
-    solved = ridge.solve(rows)
-    fits = ridge.fits(solved)
+    fits *= ridge.counts
     scale = ridge.recoded(1.0, ridge.counts)
     unknowns = np.zeros(len(rows))
     for name in np.unique(classes):
@@ -212,17 +255,23 @@ def _inverse_without(P: Array, count: float) -> Array:
     return inverse
 
 
-def _whole_classes(classes: Classes, n_names: int) -> Iterator[Classes]:
+def _whole_classes(classes: Classes, n_names: int, piece: float) -> Iterator[Classes]:
     """Indices of rows in blocks of about ``BLOCK`` likenesses; no class is in two blocks."""
     order = np.argsort(classes, kind="stable")
-    most = max(1, BLOCK // max(n_names, 1))
-    starts = np.flatnonzero(np.diff(classes[order], prepend=-1))
-    ends = np.append(starts[1:], len(order))
+    size = int(min(BLOCK, piece / ALLOCATED))
+    for part in _runs(classes[order], max(1, size // max(n_names, 1))):
+        yield order[part]
+
+
+def _runs(classes: Classes, most: int) -> Iterator[slice]:
+    """Slices of sorted classes, of at most so many rows unless a class has more."""
+    starts = np.flatnonzero(np.diff(classes, prepend=-1))
+    ends = np.append(starts[1:], len(classes))
     begin = 0
     for index, end in enumerate(ends):
         last = index == len(ends) - 1
         if last or ends[index + 1] - begin > most:
-            yield order[begin:end]
+            yield slice(begin, end)
             begin = end
 
 

@@ -20,6 +20,7 @@ over classes. familiar.py turns likeness into familiarity.
 """
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +41,15 @@ class Familiarity:
         Examples per class.
     means : ndarray of shape (n_classes, n_features)
         Mean of the examples at length one.
+    squares : ndarray of shape (n_classes,), optional
+        Squared lengths of the means, if they are known.
     """
 
-    def __init__(self, counts: Array, means: Array) -> None:
+    def __init__(self, counts: Array, means: Any, squares: Array | None = None) -> None:
         self.counts = counts
         self.means = means
-        self._squares = counts**2 * np.einsum("ij,ij->i", means, means)
+        known = np.einsum("ij,ij->i", means, means) if squares is None else squares
+        self._squares = counts**2 * known
         within = self._squares - counts
         self._overall = _overall(counts, within)
         self.lengths = _lengths(counts, within, self._overall)

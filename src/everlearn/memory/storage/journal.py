@@ -399,16 +399,22 @@ class Journal:
             rows = self.db.rows(query, max(after, start), min(through, start + step))
             yield from self._runs_of_one_sign(rows)
 
-    def sample(self, size: int, through: int) -> tuple[Vectors, NameIds]:
-        """At most ``size`` teachings that count up to a position, spread over all of them."""
+    @property
+    def highest_id(self) -> int:
+        """The highest id of a teaching."""
+        return int(self.db.value("SELECT MAX(id) FROM teachings") or 0)
+
+    def counting(self, ids: Sequence[int], through: int) -> tuple[list[int], NameIds, Vectors]:
+        """Those of some teachings that count up to a position: their ids, names and vectors."""
         rows = self.db.rows(
-            "SELECT 1, name, vector, content FROM teachings LEFT JOIN vectors ON teaching = id "
-            "JOIN (SELECT id AS chosen FROM teachings WHERE position <= ? "
-            "ORDER BY (id * 2654435761) % 4294967296 LIMIT ?) AS picked ON id = chosen ORDER BY id",
+            "SELECT 1, name, vector, content, id FROM teachings "
+            "LEFT JOIN vectors ON vectors.teaching = teachings.id "
+            f"WHERE position <= ? AND id IN ({', '.join('?' * len(ids))})",
             through,
-            size,
+            *ids,
         )
-        return self._matrix(rows), np.array([row[1] for row in rows], dtype=np.int64)
+        names = np.array([row[1] for row in rows], dtype=np.int64)
+        return [row[4] for row in rows], names, self._matrix(rows)
 
     def everything(self) -> tuple[list[int], NameIds, list[str], Vectors]:
         """Ids, ids of names, sources and vectors of all teachings that count, in order."""
