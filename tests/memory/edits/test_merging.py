@@ -14,6 +14,7 @@ from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.images.embedders import Pixels
 from everlearn.memory.edits.merging import are_equal
+from everlearn.memory.storage.log import counting_examples
 from everlearn.memory.storage.rows import Example, TaughtBox
 from everlearn.regions.boxes import Box
 
@@ -356,7 +357,7 @@ def test_a_journal_from_before_boxes_is_merged_with_its_conflicts(tmp_path):
     shutil.copytree(GOLDEN, tmp_path / "old")
     with Memory(tmp_path / "old", read_only=True) as old, Memory(tmp_path / "new") as new:
         assert not old._opened.journal.db.has_table("boxes")
-        name, example = next(old._opened.journal.examples())
+        name, example = next(counting_examples(old._opened.journal))
         new.teach(example, "another name")
         (conflict,) = new.merge(old).conflicts
         assert (conflict.here, conflict.there) == (("another name",), name)

@@ -16,7 +16,9 @@ import numpy as np
 
 from everlearn.errors import AlreadyThere, CannotWrite
 from everlearn.memory.edits.writing import begin, keep_operation
+from everlearn.memory.storage.appending import add_teachings, stop_counting
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import counting_examples
 from everlearn.memory.storage.rows import Example, TaughtBox
 from everlearn.memory.storage.sqlite.database import FILE
 from everlearn.memory.storage.sqlite.folder import FolderStorage
@@ -42,7 +44,7 @@ def parts(journal: Journal, place: Path, most_bytes: int) -> Iterator[Path]:
     part: Examples = []
     last: Examples = []
     size = 0
-    for number, (name, example) in enumerate(journal.examples()):
+    for number, (name, example) in enumerate(counting_examples(journal)):
         dated = replace(example, taught_at=counted[example.same_as, name])
         if example.same_as in together:
             last.append((name, dated))
@@ -77,16 +79,16 @@ def _written(
             for key, value in source.facts(*FACTS).items():
                 if value:
                     journal.set_fact(key, value)
-            journal.add_many(begin(journal, "teach"), examples)
+            add_teachings(journal, begin(journal, "teach"), examples)
             for ((digest, box), name), when in (forgotten or {}).items():
                 region = None if box is None else TaughtBox(box, found=False)
                 no_vector = Example(
                     np.zeros(1, np.float32), "", digest, region=region, taught_at=when
                 )
-                (gone,) = journal.add_many(begin(journal, "teach"), [(name, no_vector)])
+                (gone,) = add_teachings(journal, begin(journal, "teach"), [(name, no_vector)])
                 operation = begin(journal, "forget")
                 keep_operation(journal, (operation, "forget", when, 0, 0, None, None))
-                journal.stop_counting(operation, [gone])
+                stop_counting(journal, operation, [gone])
             if buried is not None:
                 copy_tombstones(journal, buried.erased)
         db.tidy()

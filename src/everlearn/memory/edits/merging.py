@@ -20,7 +20,9 @@ from everlearn.memory.edits.writing import (
     continued,
     in_parts,
 )
+from everlearn.memory.storage.appending import move, stop_counting
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import counting_examples
 from everlearn.memory.storage.rows import Example, ImageAndBox
 from everlearn.memory.storage.tombstones import Pair, Tombstones, copy_tombstones, counting
 from everlearn.memory.words import counted, teachings
@@ -158,7 +160,7 @@ class _Sides:
 
     def wanted(self) -> Iterator[tuple[str, Example]]:
         """Examples to teach here, with their names; counts those that stay forgotten."""
-        for name_there, example in self._other.examples():
+        for name_there, example in counting_examples(self._other):
             pair = example.same_as, self._spelled_here[name_there]
             if pair in self._ours:
                 continue
@@ -217,7 +219,7 @@ def merge(
                 journal, "merge", group
             )
             tally = journal.tally(forgotten)
-            journal.stop_counting(int(operation[0]), forgotten)
+            stop_counting(journal, int(operation[0]), forgotten)
             journal.db.record_event("forgotten", count=len(forgotten), names=tally)
         copy_tombstones(journal, sides.buried_there.erased)
     return Merged(
@@ -269,7 +271,7 @@ def take_names_there(journal: Journal, conflicts: Iterable[Conflict]) -> bool:
         settled.add(same)
         if teachings:  # otherwise another process has forgotten it
             before = journal.tally(teachings)
-            journal.stop_counting(operation, teachings[1:])
-            journal.move(operation, teachings[:1], conflict.there)
+            stop_counting(journal, operation, teachings[1:])
+            move(journal, operation, teachings[:1], conflict.there)
             journal.db.record_event("corrected", name=conflict.there, moved_from=list(before))
     return several

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from everlearn.errors import EverlearnError, UnknownLabel
 from everlearn.images.decode import Limits, read_bytes
+from everlearn.memory.storage.appending import set_source
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
 
@@ -36,7 +37,7 @@ def relocate(journal: Journal, old: str, new: str, limits: Limits) -> Relocation
         source, digest = journal.origin(teaching)
         path = new + source[len(old.rstrip(os.sep)) :]
         if _has_digest(path, digest, limits):
-            journal.relocate(teaching, path)
+            set_source(journal, teaching, path)
             moved += 1
         else:
             missing.append(source)
@@ -50,7 +51,7 @@ def follow_moved(journal: Journal, name: str, example: Example) -> None:
     for teaching in journal.find(name=name, digest=example.digest):
         source, _ = journal.origin(teaching)
         if source != example.source and os.path.isabs(source) and not os.path.exists(source):
-            journal.relocate(teaching, example.source)
+            set_source(journal, teaching, example.source)
 
 
 def _has_digest(path: str, digest: bytes, limits: Limits) -> bool:
