@@ -27,7 +27,7 @@ NAMES = ["cup", "pen", "cup", "key"]
 def example(number, **facts):
     vector = np.eye(8, dtype=np.float32)[number]
     digest = hashlib.sha256(vector.tobytes()).digest()
-    return Example(vector, f"/pictures/{number}", digest, taught_at=1.0 + number, **facts)
+    return Example(vector, f"/pictures/{number}", digest, taught_at=float(number), **facts)
 
 
 EXAMPLES = [

@@ -64,12 +64,13 @@ def add_teachings(
         if example.proposals is not None:
             write_proposals(journal, example.digest, example.proposals)
         position += 1
+        taught_at = time.time() if example.taught_at is None else example.taught_at
         entry = position, operation, teaching, names[name], +1
         chain = next_chain(chain, *entry, content)
         tables["log"].append((*entry, chain))
         source = as_stored(example.source)
         row = (
-            teaching, position, names[name], example.taught_at or time.time(), source,
+            teaching, position, names[name], taught_at, source,
             example.digest, content, pictures,
         )  # fmt: skip
         require_row("teachings", row)
