@@ -131,12 +131,12 @@ class Editor:
         return Forgotten(len(found), tally)
 
     def would_forget(self, selection: TeachingSelection, *, erase: bool) -> Forgotten:
-        def look() -> Forgotten:
+        def found_and_counted() -> Forgotten:
             journal = self._opened.journal
             found = selection.found(journal, self.intake, forgotten=erase)
             return Forgotten(len(found), journal.tally(found))
 
-        return self._opened.read(look)
+        return self._opened.read(found_and_counted)
 
     def erase(self, selection: TeachingSelection) -> Forgotten:
         opened = self._opened

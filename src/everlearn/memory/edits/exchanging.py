@@ -37,10 +37,10 @@ def parts(journal: Journal, place: Path, most_bytes: int) -> Iterator[Path]:
     Call inside one view of the journal. All pictures and boxes with several names are in the last
     part, whatever its size.
     """
-    counted, buried = counting(journal), Tombstones(journal)
+    counted, tombstones = counting(journal), Tombstones(journal)
     names = Counter(same for same, _ in counted)
     together = {same for same, n in names.items() if n > 1}
-    together |= {pair[0] for pair in counted if buried.since(pair) is not None}
+    together |= {pair[0] for pair in counted if tombstones.since(pair) is not None}
     part: Examples = []
     last: Examples = []
     size = 0
@@ -54,9 +54,9 @@ def parts(journal: Journal, place: Path, most_bytes: int) -> Iterator[Path]:
         if size > most_bytes:
             yield _written(journal, place / str(number), part)
             part, size = [], 0
-    forgotten = {pair: when for pair, when in buried.forgotten.items() if pair not in counted}
+    forgotten = {pair: when for pair, when in tombstones.forgotten.items() if pair not in counted}
     path = place / "last"
-    yield _written(journal, path, part + last, forgotten, buried)
+    yield _written(journal, path, part + last, forgotten, tombstones)
 
 
 def _written(
@@ -64,7 +64,7 @@ def _written(
     folder: Path,
     examples: Examples,
     forgotten: dict[Pair, float] | None = None,
-    buried: Tombstones | None = None,
+    tombstones: Tombstones | None = None,
 ) -> Path:
     """Write one part into a new folder; returns its file."""
     try:
@@ -89,7 +89,7 @@ def _written(
                 operation = begin(journal, "forget")
                 keep_operation(journal, (operation, "forget", when, 0, 0, None, None))
                 stop_counting(journal, operation, [gone])
-            if buried is not None:
-                copy_tombstones(journal, buried.erased)
+            if tombstones is not None:
+                copy_tombstones(journal, tombstones.erased)
         db.tidy()
     return folder / FILE
