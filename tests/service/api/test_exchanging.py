@@ -131,13 +131,13 @@ def test_a_file_that_is_not_a_journal_is_refused_and_changes_nothing(client, hom
     before = home.position
     for body in (b"", b"no journal", bytes(5000)):
         with pytest.raises((errors.NotAMemory, errors.DamagedJournal, errors.CannotRead)):
-            client._sent_part(body)
+            client._service.change_by_file("merge", body, client_module.JOURNAL_TYPE)
     other.backup(tmp_path / "copy")
     data = bytearray((tmp_path / "copy" / FILE).read_bytes())
     for at in range(2000, len(data), 997):
         data[at] ^= 1
     with pytest.raises(errors.EverlearnError):
-        client._sent_part(bytes(data))
+        client._service.change_by_file("merge", bytes(data), client_module.JOURNAL_TYPE)
     assert home.position == before
 
 
