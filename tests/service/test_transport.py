@@ -96,6 +96,9 @@ def test_a_service_that_keeps_breaking_connections_cannot_be_reached(service):
         ((500, error("ValueError")), ServiceFailed),
         ((502, b"<html>bad gateway</html>"), ServiceFailed),
         ((500, b'{"error": 3}'), ServiceFailed),
+        ((200, b"<html>log in first</html>"), ServiceFailed),
+        ((200, b"\xff"), ServiceFailed),
+        ((200, b"[" * 100_000), ServiceFailed),
     ],
 )
 def test_every_answer_that_is_none_is_a_named_error(service, answer, raised):

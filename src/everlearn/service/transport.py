@@ -71,7 +71,7 @@ class ServiceConnection:
 
     def get(self, path: str, **query: Any) -> Any:
         """What a path answers, from JSON."""
-        return json.loads(self.content(path, **query))
+        return _read_json(self.content(path, **query))
 
     def post(self, path: str, said: dict[str, Any], **query: Any) -> Any:
         """The answer to a question that changes nothing."""
@@ -84,7 +84,7 @@ class ServiceConnection:
     def change_by_file(self, path: str, file: bytes, content_type: str, **query: Any) -> Any:
         """As :meth:`change`, by a file instead of values."""
         headers = _idempotent() | {"content-type": content_type}
-        return json.loads(_checked_body(*self._send("POST", path, file, headers, **query)))
+        return _read_json(_checked_body(*self._send("POST", path, file, headers, **query)))
 
     def content(self, path: str, **query: Any) -> bytes:
         """The bytes at a path."""
@@ -102,7 +102,7 @@ class ServiceConnection:
     def _post(self, path: str, said: dict[str, Any], headers: dict[str, str], **query: Any) -> Any:
         body, content_type = _encode_body(said)
         headers = headers | {"content-type": content_type}
-        return json.loads(_checked_body(*self._send("POST", path, body, headers, **query)))
+        return _read_json(_checked_body(*self._send("POST", path, body, headers, **query)))
 
     def _send(
         self, method: str, path: str, body: bytes, headers: dict[str, str], **query: Any
@@ -219,6 +219,16 @@ def _checked_body(status: int, data: bytes) -> bytes:
     except (ValueError, KeyError, TypeError):
         raise ServiceFailed(f"the service answered {status} without a valid message") from None
     raise _named_error(kind, message, NotAllowed if status in (401, 403) else ServiceFailed)
+
+
+def _read_json(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise ServiceFailed(
+            "the service did not answer with JSON; check that the address is that of everlearn "
+            "serve, and what a proxy in between answers"
+        ) from None
 
 
 def _named_error(kind: str, message: str, otherwise: type[EverlearnError]) -> EverlearnError:
