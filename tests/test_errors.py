@@ -80,6 +80,20 @@ def test_an_interrupt_waits_for_the_end_of_an_import():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_an_interrupt_that_ends_the_process_is_not_lost():
+    code = """
+import os, signal
+from everlearn.interrupts import deferred_interrupts
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+with deferred_interrupts():
+    os.kill(os.getpid(), signal.SIGINT)
+    print("done", flush=True)
+print("beyond")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (-signal.SIGINT, "done\n")
+
+
 def test_the_compiler_is_imported_while_interrupts_wait():
     pytest.importorskip("numba", reason="numba is not installed")
     code = """
