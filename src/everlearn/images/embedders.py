@@ -40,6 +40,7 @@ from everlearn.images.onnx_files import (
     written_preparation,
 )
 from everlearn.images.onnx_weights import with_weights
+from everlearn.interrupts import deferred_interrupts
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -459,7 +460,8 @@ def _read_model(path: Path) -> bytes:
 def onnx_session(model: bytes, path: Path, *, threads: int) -> Any:
     """An inference session on the CPU; errors refer to the model as ``path``."""
     try:
-        import onnxruntime
+        with deferred_interrupts():
+            import onnxruntime
     except ModuleNotFoundError:
         raise MissingPackage(
             "embedding images needs onnxruntime; install it with: pip install 'everlearn[images]'"
