@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.errors import InvalidInput, InvalidLabel
-from everlearn.images.folders import require_name
+from everlearn.errors import InvalidInput
+from everlearn.images.names import is_storable
 from everlearn.memory.storage.schema import PICTURES
 from everlearn.regions.boxes import Box, Boxes
 
@@ -206,13 +206,7 @@ def _valid_fact(row: Row) -> bool:
 
 
 def _valid_name(row: Row) -> bool:
-    if not _have_types(row, (int, str)) or row[0] < 1:
-        return False
-    try:
-        require_name(row[1])
-    except InvalidLabel:
-        return False
-    return True
+    return _have_types(row, (int, str)) and row[0] >= 1 and is_storable(row[1])
 
 
 def _valid_operation(row: Row) -> bool:
