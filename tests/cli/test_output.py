@@ -93,6 +93,23 @@ def strange(tmp_path):
     return place
 
 
+def test_progress_may_be_given_as_the_number_of_steps_done(monkeypatch, capsys):
+    """A resumed run does not begin at zero, and its total may differ from the expected one."""
+    monkeypatch.setattr(output, "PLAIN_SECONDS", 0.0)
+    with output.progress("embedding", 12) as step:
+        step(8, 20)
+        step(20, 20)
+    with output.progress("teaching", 12) as step:
+        step()
+        step()
+    shown = [
+        line.partition("/s")[0].rpartition(",")[0] for line in capsys.readouterr().err.splitlines()
+    ]
+    assert shown == [
+        "embedding: 8 of 20", "embedding: 20 of 20", "teaching: 1 of 12", "teaching: 2 of 12"
+    ]  # fmt: skip
+
+
 def test_one_bad_name_never_stops_the_others(tmp_path, strange):
     result = run(tmp_path, "teach", strange)
     assert "taught 2 images of 1 name" in result.stdout

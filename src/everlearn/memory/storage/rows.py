@@ -13,6 +13,7 @@ the same position hold the same log, and a model folded from one is a model of t
 digests protect against damage, not against an attacker, who can compute them too.
 """
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,6 +53,9 @@ CALLED_PATTERNS = dict.fromkeys(ABOUT_UNKNOWNS, STATES) | {
     "erase": COUNT,
     "reembed": COUNT_AND_NAMES,
 }
+
+# A byte of a path that is not UTF-8, as :func:`as_stored` writes it.
+ESCAPED_BYTE = re.compile(r"\\u(dc[89a-f][0-9a-f])")
 
 Row = tuple[Any, ...]
 Check = Callable[[Row], bool]
@@ -188,6 +192,13 @@ def as_stored(source: str) -> str:
     """A source as stored: zero bytes, and bytes that are not UTF-8, are escaped."""
     text = source.encode("utf-8", "backslashreplace").decode("utf-8")
     return text.replace("\0", "\\x00")
+
+
+def as_path(stored: str) -> str:
+    """The path of a stored source; bytes that are not UTF-8 are restored if no file is there."""
+    if "\\udc" not in stored or os.path.lexists(stored):
+        return stored
+    return ESCAPED_BYTE.sub(lambda found: chr(int(found[1], 16)), stored)
 
 
 def format_states(states: dict[int, int]) -> str:
