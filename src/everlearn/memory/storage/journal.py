@@ -361,6 +361,11 @@ class Journal:
         query = "SELECT 1 FROM log WHERE sign = -1 AND position > ? LIMIT 1"
         return self.db.value(query, position) is not None
 
+    def n_negative_entries_after(self, position: int, most: int) -> int:
+        """Number of entries with a negative sign after a position, counted up to ``most``."""
+        query = "SELECT 1 FROM log WHERE sign = -1 AND position > ? LIMIT ?"
+        return int(self.db.value(f"SELECT COUNT(*) FROM ({query}) AS found", position, most))
+
     def runs(self, after: int, through: int, step: int = WINDOW) -> Iterator[LogRun]:
         """The log between two positions in runs of at most ``step`` entries; checks its chain."""
         query = (
