@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from everlearn import Memory, NearestClassMean, StreamingLDA
 from everlearn.cli.app import app
 from everlearn.errors import InvalidInput, NothingToUndo, OtherName
-from everlearn.memory.storage.journal import WINDOW
+from everlearn.memory.storage.log import WINDOW
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 from everlearn import Memory
 from everlearn.errors import InvalidLabel, UnknownLabel
 from everlearn.memory.edits.writing import misspelled
+from everlearn.memory.storage.appending import set_name
 from everlearn.memory.storage.journal import Journal
 
 
@@ -81,7 +82,7 @@ def test_nothing_is_renamed_to_a_reserved_word(memory, word):
 
 def test_a_reserved_name_of_an_older_version_can_be_renamed_and_forgotten(memory):
     with memory._opened.one_change() as journal:
-        journal.set_name(journal.id_of_name("Purple Finch"), "unknown")
+        set_name(journal, journal.id_of_name("Purple Finch"), "unknown")
     assert memory.rename("unknown", "Wren") == "Wren"
     assert list(memory.names()) == ["Wren"]
 

@@ -37,6 +37,7 @@ from everlearn.memory.model.strictness import ACCEPT, require_accept
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
 from everlearn.memory.storage import receipts
+from everlearn.memory.storage.appending import stop_counting
 from everlearn.memory.storage.integrity import require_intact
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
@@ -125,17 +126,17 @@ class Editor:
         with self._opened.one_change() as journal:
             found = selection.found(journal, self.intake, forgotten=False)
             tally = journal.tally(found)
-            journal.stop_counting(begin(journal, "forget"), found)
+            stop_counting(journal, begin(journal, "forget"), found)
             journal.db.record_event("forgotten", count=len(found), names=tally)
         return Forgotten(len(found), tally)
 
     def would_forget(self, selection: TeachingSelection, *, erase: bool) -> Forgotten:
-        def look() -> Forgotten:
+        def found_and_counted() -> Forgotten:
             journal = self._opened.journal
             found = selection.found(journal, self.intake, forgotten=erase)
             return Forgotten(len(found), journal.tally(found))
 
-        return self._opened.read(look)
+        return self._opened.read(found_and_counted)
 
     def erase(self, selection: TeachingSelection) -> Forgotten:
         opened = self._opened

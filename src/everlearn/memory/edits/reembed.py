@@ -32,6 +32,7 @@ from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import mapped_features, unit
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import counting_vectors
 from everlearn.memory.storage.regions import (
     given_boxes,
     packed,
@@ -278,7 +279,7 @@ def compare(
     cost: Cost | None = None,
 ) -> Comparison:
     """Leave-one-out accuracy with the vectors of another embedder, or of other parts."""
-    ids, named, _, _ = journal.everything()
+    ids, named, _, _ = counting_vectors(journal)
     chosen = [index for index, number in enumerate(ids) if number in reembedded]
     if not chosen:
         return Comparison(embedder.name, float("nan"), 0, len(ids), mode, cost)

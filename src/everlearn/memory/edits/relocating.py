@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from everlearn.errors import EverlearnError, UnknownLabel
 from everlearn.images.decode import Limits, read_bytes
+from everlearn.memory.storage.appending import set_source
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example, as_path, as_stored
 
@@ -36,7 +37,7 @@ def relocate(journal: Journal, old: str, new: str, limits: Limits) -> Relocation
         source, digest = journal.origin(teaching)
         path = as_path(new + source[len(as_stored(old).rstrip(os.sep)) :])
         if _has_digest(path, digest, limits):
-            journal.relocate(teaching, path)
+            set_source(journal, teaching, path)
             moved += 1
         else:
             missing.append(source)
@@ -52,7 +53,7 @@ def follow_moved(journal: Journal, name: str, example: Example) -> None:
         if source == as_stored(example.source) or not os.path.isabs(source):
             continue
         if not os.path.exists(as_path(source)):
-            journal.relocate(teaching, example.source)
+            set_source(journal, teaching, example.source)
 
 
 def _has_digest(path: str, digest: bytes, limits: Limits) -> bool:

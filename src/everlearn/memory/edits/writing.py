@@ -15,6 +15,7 @@ from typing import Any
 from everlearn.errors import InvalidInput, InvalidLabel, OtherName, WrongEmbedder, WrongWidth
 from everlearn.images.names import folded, is_reserved, require_name, tidy
 from everlearn.memory.edits.relocating import follow_moved
+from everlearn.memory.storage.appending import add_teachings
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import (
     Example,
@@ -136,7 +137,7 @@ def write_request(
         operation = continued(journal, operation) or begin_operation(
             journal, options["kind"], options.get("group")
         )
-        journal.add_many(int(operation[0]), new)
+        add_teachings(journal, int(operation[0]), new)
         for name, count in Counter(name for name, _ in new).items():
             journal.db.record_event("taught", name=name, new=True, count=count)
     return {"outcomes": codes, "operation": operation}

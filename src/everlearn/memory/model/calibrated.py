@@ -34,6 +34,11 @@ from everlearn.memory.model.live import MANY_NAMES, LiveProducts, has_live_produ
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.unknown import Familiarity
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import (
+    has_negative_entry_after,
+    n_negative_entries_after,
+    vector_sample,
+)
 
 # At most this many teachings are used for the temperature, and for familiarity.
 SAMPLE = 512
@@ -187,7 +192,7 @@ def calibrated(model: Model, journal: Journal, familiarity: Familiarity) -> dict
     n_names, width = familiarity.means.shape
     ranked = min(RANKED, max(FEWEST_RANKED, int(MOST_PRODUCTS / (n_names * width))))
     sampled = min(SAMPLE, max(FEWEST_SAMPLED, int(MOST_SCORES / n_names)))
-    vectors, names = journal.sample(ranked, model.position)
+    vectors, names = vector_sample(journal, ranked, model.position)
     sample = unit(vectors)
     known = model.means.classes_
     power, learner = power_and_learner(model.classifier)
@@ -251,14 +256,14 @@ def _may_stay(model: Model, journal: Journal) -> bool:
     most = int(FORGOTTEN * total)
     return (
         model.means.moments_.total <= GROWTH * total
-        and journal.n_negative_entries_after(position, most + 1) <= most
+        and n_negative_entries_after(journal, position, most + 1) <= most
     )
 
 
 def _nothing_forgotten(model: Model, journal: Journal, position: int) -> bool:
     """Whether nothing was forgotten after a position; reads no log entry twice."""
     start = max(position, model.nothing_forgotten_until)
-    if journal.has_negative_entry_after(start):
+    if has_negative_entry_after(journal, start):
         return False
     model.nothing_forgotten_until = model.position
     return True

@@ -27,7 +27,8 @@ from everlearn.memory.model.classifiers import DEFAULT, DEFAULTS, require_usable
 from everlearn.memory.model.model import Model, is_exact_in_order
 from everlearn.memory.model.serving import CLASSIFIER
 from everlearn.memory.storage.interface import Storage
-from everlearn.memory.storage.journal import WINDOW, Journal
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import WINDOW
 from everlearn.memory.storage.snapshot import (
     SnapshotVanished,
     last_window,

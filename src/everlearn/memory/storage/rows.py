@@ -1,7 +1,7 @@
 """Rows of the journal: their values, validation and checksums.
 
-A row is validated before it is written (journal.py) and when a folder is opened (integrity.py), by
-the same rules.
+A row is validated before it is written (appending.py) and when a folder is opened (integrity.py),
+by the same rules.
 
 Rows carry a *checksum* in their column ``seal``: a digest of the other columns, which reveals an
 altered row. Entries of the log form a hash chain instead,
