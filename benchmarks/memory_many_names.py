@@ -1,4 +1,4 @@
-"""A Memory of many names: ask, teach, ask after it, close, open.
+"""A Memory of many names: ask, teach, ask after it, close, open, ask after a change of mind.
 
     python -m benchmarks memory_many_names
     EVERLEARN_NAMES=100000 EVERLEARN_FOLDER=/tmp/large python -m benchmarks memory_many_names
@@ -68,11 +68,31 @@ def asked(path: Path) -> Iterator[Line]:
     with Memory(path) as memory:
         memory.ask(vector(5, 9))
         waited, used = time.perf_counter() - clock, time.thread_time() - processor
-    yield Line(
-        f"a Memory of {N_NAMES:,} names (d=512): open to the first answer",
-        f"{waited:.2f} s by the clock, {used:.2f} s of processor time",
-        f"at most {WANTED_OPEN:g} s",
-    )
+        yield Line(
+            f"a Memory of {N_NAMES:,} names (d=512): open to the first answer",
+            f"{waited:.2f} s by the clock, {used:.2f} s of processor time",
+            f"at most {WANTED_OPEN:g} s",
+        )
+        yield from after_a_change_of_mind(memory)
+
+
+def after_a_change_of_mind(memory: Memory) -> Iterator[Line]:
+    """The question after an undo, a forget and a correction of a teaching just asked about."""
+    part = memory.position
+    for what, change in (
+        ("undo", lambda x, name: memory.undo()),
+        ("forget", lambda x, name: memory.forget(x)),
+        ("correct", lambda x, name: memory.correct(x, word(name + 50))),
+    ):
+        after = []
+        for name in range(5):
+            part += 1
+            x = vector(name, part)
+            memory.teach(x, word(name))
+            memory.ask(x)
+            change(x, name)
+            after.append(seconds(lambda: memory.ask(vector(6, 9))))
+        yield line(f"ask after {what}", after, WANTED_AFTER)
 
 
 def word(name: int) -> str:

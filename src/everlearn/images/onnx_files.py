@@ -20,6 +20,7 @@ import numpy as np
 
 from everlearn.errors import CannotRead, InvalidParameter, MissingPackage, NotAModel
 from everlearn.images.onnx_weights import with_weights
+from everlearn.interrupts import deferred_interrupts
 
 # Metadata key of everlearn's ONNX files: preprocessing and name.
 ONNX_METADATA = "everlearn.embedder"
@@ -82,7 +83,8 @@ def read_model(path: Path) -> bytes:
 def onnx_session(model: bytes, path: Path, *, threads: int) -> Any:
     """An inference session on the CPU; errors refer to the model as ``path``."""
     try:
-        import onnxruntime
+        with deferred_interrupts():
+            import onnxruntime
     except ModuleNotFoundError:
         raise MissingPackage(
             "embedding images needs onnxruntime; install it with: pip install 'everlearn[images]'"

@@ -90,14 +90,17 @@ class Answering:
         """``accept`` as given, or as stored in the folder; call inside :meth:`OpenMemory.read`."""
         return self._given_accept or accept_of(self._opened.journal)
 
-    def refresh(self) -> None:
-        """Update the model to the end of the journal; call inside :meth:`OpenMemory.read`."""
+    def refresh(self, *, exact: bool = False) -> None:
+        """Update the model to the end of the journal; call inside :meth:`OpenMemory.read`.
+
+        ``exact`` recalibrates whenever something was forgotten (calibrated.py).
+        """
         self.read_at = None
         model, journal = self._opened.model(), self._opened.journal
         if not model.taught:
             self.calibrated = None
-        elif self.calibrated is None or not self.calibrated.is_of(model):
-            self.calibrated = CalibratedModel(model, journal, self.calibrated)
+        elif exact or self.calibrated is None or not self.calibrated.is_of(model):
+            self.calibrated = CalibratedModel(model, journal, self.calibrated, exact=exact)
         self.accept = self.chosen_accept()
         self.names = self._words()
         self._opened.note_mode()
@@ -189,7 +192,7 @@ class Answering:
         """Accuracy of the Memory, doubtful teachings, and what to teach next."""
 
         def reported() -> Report:
-            self.refresh()
+            self.refresh(exact=True)
             if self.calibrated is None:
                 raise NeverLearned("nothing was taught yet, so there is nothing to report on")
             T, noticed = self.calibrated.temperature, self.calibrated.noticed(self.accept)
@@ -238,7 +241,8 @@ class Answering:
         """The classifier as an ONNX model, behind an embedder if one is given."""
 
         def calibrated_and_names() -> tuple[CalibratedModel, list[str]]:
-            calibrated = self.up_to_date()
+            self._opened.read(lambda: self.refresh(exact=True))
+            calibrated = self.calibrated
             if calibrated is None:
                 raise NeverLearned("nothing was taught yet, so there is nothing to export")
             return calibrated, [self.names[number] for number in calibrated.classes.tolist()]

@@ -11,7 +11,7 @@ from typing import Any
 
 from everlearn.errors import AlreadyThere, InvalidParameter, NotMergeable
 from everlearn.images.embedders import Embedder
-from everlearn.images.folders import folded, is_reserved, require_name, tidy
+from everlearn.images.names import folded, is_reserved, is_storable, require_name, tidy
 from everlearn.memory.answers import Outcome, Summary
 from everlearn.memory.edits import operations
 from everlearn.memory.edits.before_reembed import keep_before, remove_before, undo_reembed
@@ -172,7 +172,8 @@ class Editor:
             receipts.remember_checkpoint(journal, address)
 
     def rename(self, old: str, new: str) -> str:
-        require_name(old)
+        if not (isinstance(old, str) and is_storable(old)):
+            require_name(old)
         require_name(new)
         with self._opened.changing() as journal:
             spelling = Spelling(journal)

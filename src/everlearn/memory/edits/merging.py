@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from everlearn.errors import InvalidParameter, OtherName
-from everlearn.images.folders import folded
+from everlearn.images.names import folded
 from everlearn.memory.edits.writing import (
     Spelling,
     TeachingWriter,

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from everlearn.errors import DamagedJournal, UnknownLabel
-from everlearn.images.folders import folded
+from everlearn.images.names import folded
 from everlearn.memory.storage.interface import Database, damaged_journal
 from everlearn.memory.storage.regions import checked_box, has_boxes, taught_box
 from everlearn.memory.storage.rows import (
@@ -127,16 +127,17 @@ class Journal:
     ) -> dict[str, NameRecord]:
         """Names with teachings that count: all, or a page of those that contain a text.
 
-        Sorted by name or, with ``latest_first``, by their last teaching. Ignores case; databases
-        do so for ASCII only, so a text with other characters is compared here.
+        Sorted by name or, with ``latest_first``, by their last teaching. Compared as in
+        :func:`folded`; databases do so for ASCII only, so other names are compared here.
         """
         condition, values = "", list[str | int]()
         if containing and not is_text(containing):
             return {}
-        compared_here = bool(containing) and not str(containing).isascii()
-        if containing and not compared_here:
-            condition = "AND LOWER(names.name) LIKE ? ESCAPE '!' "
-            escaped = containing.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
+        key = folded(containing or "")
+        if key.isascii() and key:
+            other = self.db.not_ascii("names.name")
+            condition = f"AND (LOWER(names.name) LIKE ? ESCAPE '!' OR {other}) "
+            escaped = key.replace("!", "!!").replace("%", "!%").replace("_", "!_")
             values.append(f"%{escaped}%")
         order = "MAX(time) DESC, names.name" if latest_first else "names.name"
         query = (
@@ -144,13 +145,12 @@ class Journal:
             f"JOIN names ON names.id = teachings.name WHERE position IS NOT NULL {condition}"
             f"GROUP BY names.id, names.name ORDER BY {order} "
         )
-        if containing and compared_here:
-            folded = containing.casefold()
-            found = (row for row in self.db.rows(query) if folded in row[0].casefold())
+        if key:
+            found = (row for row in self.db.rows(query, *values) if key in folded(row[0]))
             rows = list(islice(found, offset, None if limit is None else offset + limit))
         else:
             most = NO_LIMIT if limit is None else limit
-            rows = self.db.rows(f"{query}LIMIT ? OFFSET ?", *values, most, offset)
+            rows = self.db.rows(f"{query}LIMIT ? OFFSET ?", most, offset)
         return {name: NameRecord(count, last) for name, count, last in rows}
 
     def is_taught(self, name: str) -> bool:

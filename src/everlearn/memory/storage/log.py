@@ -74,6 +74,12 @@ def has_negative_entry_after(journal: Journal, position: int) -> bool:
     return journal.db.value(query, position) is not None
 
 
+def n_negative_entries_after(journal: Journal, position: int, most: int) -> int:
+    """Number of entries with a negative sign after a position, counted up to ``most``."""
+    query = "SELECT 1 FROM log WHERE sign = -1 AND position > ? LIMIT ?"
+    return int(journal.db.value(f"SELECT COUNT(*) FROM ({query}) AS found", position, most))
+
+
 def vector_sample(journal: Journal, size: int, through: int) -> tuple[Vectors, NameIds]:
     """At most ``size`` teachings that count up to a position, spread over all of them."""
     rows = journal.db.rows(
