@@ -76,7 +76,8 @@ def forget(
     if done.receipt is not None:
         _say_how_complete(done.receipt)
     if not_saved is not None and done.receipt is not None:
-        notify(f"everlearn: {not_saved}. The erase is done; this is its receipt:")
+        state = "pending" if done.receipt.pending else "done"
+        notify(f"everlearn: {not_saved}. The erase is {state}; this is its receipt:")
         say(json.dumps(json.loads(done.receipt.as_json())))
         sys.exit(1)
 
@@ -136,9 +137,9 @@ def _say_how_complete(receipt: Receipt) -> None:
         say(f"also removed: {unknown} that resembled it or were dropped before")
     if receipt.pending:
         say(
-            "the erase is pending: a reader still holds the old state of the journal, or a file "
-            "could not be removed. The next change, or the next command that teaches, finishes it; "
-            "everlearn verify says whether it is complete",
+            "the erase is pending: a reader still holds the old state of the journal, the disk is "
+            "full, or a file could not be removed. The next change, or the next command that "
+            "teaches, finishes it; everlearn verify says whether it is complete",
             err=True,
         )
     if receipt.remaining:
