@@ -329,3 +329,19 @@ def test_the_state_is_published_after_an_outage_with_many_events(memories, tmp_p
     finally:
         mqtt.close()
         service.close()
+
+
+def test_a_broker_that_acknowledges_nothing_is_not_sent_the_state_for_ever(memories, monkeypatch):
+    pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
+    from everlearn.service import mqtt as module
+
+    monkeypatch.setattr(module, "WAITING_FULL_STATES", 20)
+    service = Service(memories, Settings())
+    mqtt = Mqtt(service, "127.0.0.1", 9, device="robot")
+    try:
+        for _ in range(30):  # as at every connection
+            mqtt._publish_state()
+        assert 0 < len(mqtt._outbox._waiting) <= 20
+    finally:
+        mqtt.close()
+        service.close()

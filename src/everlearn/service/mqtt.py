@@ -38,7 +38,7 @@ from everlearn import __version__
 from everlearn.errors import EverlearnError, InvalidParameter, MissingPackage, TooBusy
 from everlearn.memory.memory import Memory
 from everlearn.memory.storage.interface import StoredEvent
-from everlearn.service.mqtt_outbox import Arrived, Outbox
+from everlearn.service.mqtt_outbox import Outbox
 from everlearn.service.served import Served, Service, answer_facts
 
 if TYPE_CHECKING:
@@ -48,11 +48,12 @@ LOG = logging.getLogger("everlearn.service")
 
 # Home Assistant publishes its start here; it then needs the full state again.
 HOME_ASSISTANT_STATUS = "homeassistant/status"
-# Pictures that may wait to be asked about; messages that may wait when an event is published, or
-# when an answer or names are.
+# Pictures that may wait to be asked about; messages that may wait when an event is published, when
+# an answer or names are, or when the full state is.
 WAITING_PICTURES = 8
 WAITING_MESSAGES = 1_000
 WAITING_STATES = 2_000
+WAITING_FULL_STATES = 4_000
 # Delay before names that cannot be published now are tried again.
 BUSY_SECONDS = 0.5
 # Time limit for saying that the service is offline, and how often its arrival is checked.
@@ -189,7 +190,7 @@ class Mqtt:
         """Publish that the service is offline, and disconnect."""
         self._stop()
         if self._client.is_connected():
-            arrived = self._publish_status("offline")
+            arrived = self._outbox.publish(self._status, "offline", retain=True)
             end = time.monotonic() + CLOSING_SECONDS
             while not arrived() and time.monotonic() < end:
                 time.sleep(CLOSING_PAUSE)
@@ -223,16 +224,19 @@ class Mqtt:
         self._publish_state()
 
     def _publish_state(self) -> None:
-        """Publish the full state, all of it retained, however many events wait."""
+        """Publish the full state, all of it retained, however many events wait.
+
+        A broker that accepts connections and acknowledges nothing is sent it a few times only.
+        """
         for name in self._service.served:
             for topic, config in discovery(self.device, name):
-                self._outbox.publish(topic, _json(config), retain=True)
+                self._publish_fully(topic, _json(config))
             self._names_to_publish.add(name)
         for topic, answer in list(self._answers.items()):
             # A restarted broker has lost its retained messages.
-            self._outbox.publish(topic, _json(answer), retain=True)
+            self._publish_fully(topic, _json(answer))
         self._wake.set()
-        self._publish_status("online")
+        self._publish_fully(self._status, "online")
 
     def _on_message(self, _client: "Client", _data: Any, message: "MQTTMessage") -> None:
         if message.topic == HOME_ASSISTANT_STATUS:
@@ -242,7 +246,7 @@ class Mqtt:
         if message.topic == self._status:
             if message.payload == b"offline" and not self._stopping:
                 # Another replica went offline; this one is still there.
-                self._publish_status("online")
+                self._publish_fully(self._status, "online")
             return
         words = message.topic.split("/")
         served = self._service.served.get(words[2]) if len(words) > 3 else None
@@ -320,8 +324,9 @@ class Mqtt:
         if self._client.is_connected():
             self._outbox.publish_within(WAITING_STATES, topic, _json(said), retain=True)
 
-    def _publish_status(self, status: str) -> Arrived:
-        return self._outbox.publish(self._status, status, retain=True)
+    def _publish_fully(self, topic: str, text: str) -> None:
+        """Publish a part of the full state."""
+        self._outbox.publish_within(WAITING_FULL_STATES, topic, text, retain=True)
 
 
 def _json(said: dict[str, Any]) -> str:
