@@ -135,6 +135,11 @@ def test_the_limit_of_pixels_is_named_as_it_was_given_with_one_that_is_enough(ki
     decode(data, limits=Limits(pixels=enough * 1_000_000), at_least=at_least)
 
 
+def test_a_video_is_refused_with_the_option_that_takes_its_frames():
+    with pytest.raises(NotAnImage, match=r"the image is a video .*--every SECONDS"):
+        decode(b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom" + bytes(64))
+
+
 def test_the_limit_of_a_side_is_named_by_its_option():
     with pytest.raises(ImageTooLarge, match="--most-side 96"):
         decode(saved(PICTURE, "PNG"), limits=Limits(side=95))
