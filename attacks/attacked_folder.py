@@ -26,6 +26,7 @@ from attacks.plain_memory import (
 from everlearn import Memory, NearestClassMean, RecursiveRLSC
 from everlearn.memory.edits.unknowns import all_unknowns
 from everlearn.memory.storage.backup import restore
+from everlearn.memory.storage.log import counting_examples
 from everlearn.memory.storage.rows import given_box
 
 MANY = 120
@@ -349,7 +350,7 @@ def held_by(memory: Memory) -> Held:
     def look() -> Held:
         network = network_of(memory)
         taught: Counter[tuple[int, str]] = Counter()
-        for name, kept in store.journal.examples():
+        for name, kept in counting_examples(store.journal):
             number = number_in(kept.source)
             if kept.vector.tobytes() != vector(number, network).tobytes():
                 raise AssertionError(f"the vector of {number} is another")

@@ -21,6 +21,7 @@ from benchmarks.postgres_server import PostgresServer, warm_up
 from benchmarks.side_by_side import Line
 from everlearn import Memory
 from everlearn.errors import EverlearnError
+from everlearn.memory.storage.log import counting_examples
 
 SEED = int(os.environ.get("EVERLEARN_SEED", "0"))
 KILLS = int(os.environ.get("EVERLEARN_KILLS", "200"))
@@ -82,7 +83,7 @@ def killed(server: PostgresServer) -> Line:
     with Memory(address, read_only=True) as memory:
         found = Counter(
             tuple(int(v) for v in example.vector[:2])
-            for _, example in memory._opened.journal.examples()
+            for _, example in counting_examples(memory._opened.journal)
         )
         problems = memory.verify().problems
     lost = sum(one not in found for one in acknowledged)

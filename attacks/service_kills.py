@@ -20,6 +20,7 @@ from benchmarks.service_load import ASKERS, WIDTH, teaching_of
 from benchmarks.serving import Hasty, free_port, start, together
 from benchmarks.side_by_side import Line
 from everlearn import Memory
+from everlearn.memory.storage.log import counting_examples
 
 KILLS = int(os.environ.get("EVERLEARN_KILLS", "100"))
 WRITERS = 64
@@ -33,7 +34,7 @@ def lines() -> Iterator[Line]:
         with Memory(Path(folder) / "memory") as memory:
             found = Counter(
                 (name, example.vector.tobytes())
-                for name, example in memory._opened.journal.examples()
+                for name, example in counting_examples(memory._opened.journal)
             )
             problems = memory.verify().problems
     lost = sum(key not in found for key in acknowledged)

@@ -20,6 +20,7 @@ import numpy as np
 from benchmarks.postgres_server import PostgresServer, warm_up
 from benchmarks.side_by_side import Line
 from everlearn import Memory
+from everlearn.memory.storage.log import counting_examples
 
 WRITERS = int(os.environ.get("EVERLEARN_WRITERS", "16"))
 EACH = int(os.environ.get("EVERLEARN_EACH", "2000"))
@@ -61,7 +62,8 @@ def measured(address: str, folder: Path) -> Line:
         process.join()
     with Memory(address, read_only=True) as memory:
         found = Counter(
-            (name, example.vector.tobytes()) for name, example in memory._opened.journal.examples()
+            (name, example.vector.tobytes())
+            for name, example in counting_examples(memory._opened.journal)
         )
         verified = memory.verify()
         memory.backup(folder / "copy")

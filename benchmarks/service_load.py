@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.serving import Hasty, Running, serving, together
 from benchmarks.side_by_side import Line
 from everlearn import Memory
+from everlearn.memory.storage.log import counting_examples
 
 WRITERS, ASKERS, WIDTH, NAMES = 64, 8, 16, 20
 EACH = int(os.environ.get("EVERLEARN_TEACHINGS", "1000"))
@@ -98,7 +99,7 @@ def compared(served: Path, replayed: Path, live: str) -> tuple[int, int, bool]:
     }
     total, found = len(expected), 0
     with Memory(served, read_only=True) as memory, Memory(replayed) as replay:
-        taught = list(memory._opened.journal.examples())
+        taught = list(counting_examples(memory._opened.journal))
         for name, example in taught:
             found += expected.pop(example.vector.tobytes(), None) == name
         replay.teach_many((example.vector, name) for name, example in taught)

@@ -27,8 +27,8 @@ PAGE = ROOT / "docs" / "architecture.md"
 PAPERS = ROOT / "papers" / "src" / "everlearn_papers"
 PACKAGES = {"": ROOT / "src" / "everlearn", "everlearn_papers/": PAPERS}
 
-# Whether loops are compiled, and how, belongs to no walk.
-COMPILED = ("_kernels.py", "compiler.py", "compiled.py")
+# Whether loops are compiled, and how, and how packages are loaded, belong to no walk.
+COMPILED = ("_kernels.py", "compiler.py", "compiled.py", "interrupts.py")
 # Exceptions that mean a walk cannot be run here.
 CANNOT = 77
 

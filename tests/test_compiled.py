@@ -167,3 +167,37 @@ def test_garbage_collection_pauses_while_compiling(tmp_path):
         check=True,
     )
     assert done.stdout.split() == ["refused", "False", "True", "False"]
+
+
+INTERRUPTED = """
+import os, signal, sys
+import numpy as np
+from everlearn.statistics.kernels import one_product
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("numba."):
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupting())
+try:
+    one_product(np.eye(2), np.ones(2), np.zeros(2))
+except KeyboardInterrupt:
+    print("interrupted", len(one_product.signatures))
+"""
+
+
+def test_an_interrupt_waits_until_a_function_is_compiled_or_loaded(tmp_path):
+    def run():
+        return subprocess.run(
+            [sys.executable, "-c", INTERRUPTED],
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    compiled, loaded = run(), run()
+    assert compiled == loaded == "interrupted 1\n"

@@ -80,6 +80,20 @@ def test_an_interrupt_waits_for_the_end_of_an_import():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_an_interrupt_that_ends_the_process_is_not_lost():
+    code = """
+import os, signal
+from everlearn.interrupts import deferred_interrupts
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+with deferred_interrupts():
+    os.kill(os.getpid(), signal.SIGINT)
+    print("done", flush=True)
+print("beyond")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (-signal.SIGINT, "done\n")
+
+
 def test_the_compiler_is_imported_while_interrupts_wait():
     pytest.importorskip("numba", reason="numba is not installed")
     code = """
@@ -106,6 +120,37 @@ assert seen == [False, True], seen
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("package", "first_use"),
+    [
+        ("onnxruntime", "from everlearn import EfficientNetLite0; EfficientNetLite0()"),
+        ("torch", "import everlearn.deep"),
+        ("torch", "from everlearn import NearestClassMean; NearestClassMean().to('cuda')"),
+    ],
+)
+def test_large_packages_are_imported_while_interrupts_wait(package, first_use):
+    """The interrupt arrives as soon as the first part of the package is imported."""
+    pytest.importorskip(package)
+    code = f"""
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("{package}."):
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupting())
+try:
+    {first_use}
+except KeyboardInterrupt:
+    print("{package}" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr
 
 
 def test_a_process_that_was_forked_does_not_write(tmp_path):

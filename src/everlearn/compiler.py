@@ -20,6 +20,8 @@ from numba.core import event
 from numba.core.caching import FunctionCache
 from numba.extending import overload
 
+from everlearn.interrupts import deferred_interrupts
+
 __all__ = ["by_type", "compiled", "inner"]
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -40,7 +42,7 @@ logger = logging.getLogger("everlearn")
 
 def compiled(function: F) -> F:
     """Compile at first use, keep the result on disk, release the interpreter lock while running."""
-    return cast(F, _kept_on_disk(njit(**OPTIONS)(function)))
+    return cast(F, _uninterrupted(_kept_on_disk(njit(**OPTIONS)(function))))
 
 
 def inner(function: F) -> F:
@@ -109,6 +111,22 @@ def _kept_on_disk(dispatcher: Any) -> Any:
             dispatcher._cache = _Kept(dispatcher.py_func)  # type: ignore[no-untyped-call]
         except RuntimeError as error:
             logger.info("compiled code cannot be kept on disk: %s", error)
+    return dispatcher
+
+
+def _uninterrupted(dispatcher: Any) -> Any:
+    """Hold back interrupts while a function is compiled or loaded from disk.
+
+    Both import parts of numba when they are first needed.
+    """
+    compile_for_arguments = dispatcher._compile_for_args
+
+    def compile_whole(*arguments: Any) -> Any:
+        with deferred_interrupts():
+            return compile_for_arguments(*arguments)
+
+    # Looked up by the dispatcher, which is written in C, for each new combination of types.
+    dispatcher._compile_for_args = compile_whole
     return dispatcher
 
 

@@ -11,7 +11,8 @@ from types import FrameType
 def deferred_interrupts() -> Iterator[None]:
     """Hold back an interrupt (SIGINT) until the block is done, then raise it.
 
-    A large package whose import is interrupted stays half imported for the rest of the process.
+    A large package whose import or compilation is interrupted stays half loaded for the rest of the
+    process: it then fails with every call, or ends the process.
     Outside the main thread nothing is needed: interrupts are raised in the main thread only.
     """
     before = signal.getsignal(signal.SIGINT)
@@ -26,3 +27,5 @@ def deferred_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if held and callable(before):
             before(*held[0])
+        elif held and before == signal.SIG_DFL:
+            signal.raise_signal(signal.SIGINT)  # ends the process, as it would have before

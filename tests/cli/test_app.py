@@ -29,6 +29,7 @@ from everlearn.errors import CannotWrite
 from everlearn.images.decode import decode
 from everlearn.images.embedders import WEIGHTS, Pixels
 from everlearn.images.folders import labelled_files
+from everlearn.memory.storage.sqlite.database import SQLiteDatabase
 from everlearn.memory.words import counted
 
 ROOT = Path(__file__).parents[2]
@@ -510,3 +511,18 @@ class TestReceiptOfAnErase:
         with Memory(tmp_path / "memory", read_only=True) as memory:
             assert list(memory.names()) == ["b"]
             assert memory.verify(tmp_path / "r.json").ok
+
+    def test_a_pending_erase_is_not_called_done(self, tmp_path, monkeypatch):
+        """A full disk prevents both the erase's last step and the receipt."""
+
+        def full(*_, **__):
+            raise CannotWrite("r.json cannot be written: No space left on device")
+
+        monkeypatch.setattr("everlearn.memory.storage.receipts.replace_file", full)
+        monkeypatch.setattr(SQLiteDatabase, "remove_traces", full)
+        done = self.erased(tmp_path, tmp_path / "r.json")
+        assert done.exit_code == 1
+        assert "The erase is pending" in done.stderr
+        assert "the disk is full" in done.stderr
+        assert "done" not in done.output
+        assert json.loads(done.stdout.splitlines()[-1])["pending"]

@@ -36,9 +36,15 @@ def run(folder, *words, expect=0):
 @given(st.text())
 def test_escaped_text_is_printable_and_unambiguous(words):
     shown = escaped(words)
-    assert shown.isprintable()
+    assert shown.replace("\u200c", "").replace("\u200d", "").isprintable()
     if "\\" not in words:
         assert shown.encode("ascii", "backslashreplace").decode("unicode_escape") == words
+
+
+def test_invisible_characters_are_shown_and_joined_words_and_emoji_kept():
+    assert escaped("a\u3164b\u200bc\u200d") == "a\\u3164b\\u200bc\\u200d"
+    for joined in ("می\u200cخواهم", "👩🏽\u200d🚀"):
+        assert escaped(joined) == joined
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -87,14 +93,34 @@ def strange(tmp_path):
     return place
 
 
+def test_progress_may_be_given_as_the_number_of_steps_done(monkeypatch, capsys):
+    """A resumed run does not begin at zero, and its total may differ from the expected one."""
+    monkeypatch.setattr(output, "PLAIN_SECONDS", 0.0)
+    with output.progress("embedding", 12) as step:
+        step(8, 20)
+        step(20, 20)
+    with output.progress("teaching", 12) as step:
+        step()
+        step()
+    shown = [
+        line.partition("/s")[0].rpartition(",")[0] for line in capsys.readouterr().err.splitlines()
+    ]
+    assert shown == [
+        "embedding: 8 of 20", "embedding: 20 of 20", "teaching: 1 of 12", "teaching: 2 of 12"
+    ]  # fmt: skip
+
+
 def test_one_bad_name_never_stops_the_others(tmp_path, strange):
     result = run(tmp_path, "teach", strange)
     assert "taught 2 images of 1 name" in result.stdout
-    assert "left out: 3 in a folder whose name is not a valid name" in result.stderr
+    whys = ("a byte that is not text", "a character that cannot be printed", "250 characters")
+    for why in whys:
+        left_out = f"left out: 1 in a folder whose name is not a valid name: it has {why}"
+        assert left_out in result.stderr
     assert "\x1b" not in result.output
     run(tmp_path, "ask", *sorted((strange / "good").iterdir()))
     watched = run(tmp_path, "watch", strange, "--pause", "0.01", "--looks", "3")
-    assert "left out: 3 in a folder whose name is not a valid name" in watched.stderr
+    assert all(why in watched.stderr for why in whys)
 
 
 @pytest.mark.parametrize(

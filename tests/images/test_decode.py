@@ -116,6 +116,35 @@ def test_exceeded_limits_raise_a_named_error(limits, word):
         decode(saved(PICTURE, "PNG"), limits=limits)
 
 
+@pytest.mark.parametrize(
+    ("kind", "at_least", "says"),
+    [
+        ("PNG", None, "10,000"),
+        ("JPEG", None, "10,000"),
+        ("JPEG", 8, "10,000 times 2.5, as it is a JPEG"),
+        ("WEBP", None, "10,000 times 0.5, as it is a WEBP"),
+    ],
+)
+def test_the_limit_of_pixels_is_named_as_it_was_given_with_one_that_is_enough(kind, at_least, says):
+    data = saved(photograph(1600), kind)
+    with pytest.raises(ImageTooLarge) as refused:
+        decode(data, limits=Limits(pixels=10_000), at_least=at_least)
+    words = str(refused.value)
+    assert f"the limit is {says}. " in words
+    enough = int(words.rpartition("--most-megapixels ")[2].rstrip(")"))
+    decode(data, limits=Limits(pixels=enough * 1_000_000), at_least=at_least)
+
+
+def test_a_video_is_refused_with_the_option_that_takes_its_frames():
+    with pytest.raises(NotAnImage, match=r"the image is a video .*--every SECONDS"):
+        decode(b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom" + bytes(64))
+
+
+def test_the_limit_of_a_side_is_named_by_its_option():
+    with pytest.raises(ImageTooLarge, match="--most-side 96"):
+        decode(saved(PICTURE, "PNG"), limits=Limits(side=95))
+
+
 def test_limits_themselves_are_checked():
     with pytest.raises(InvalidParameter, match="limit of pixels must be at least 1, not 0"):
         Limits(pixels=0)

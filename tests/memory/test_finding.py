@@ -29,6 +29,7 @@ from everlearn.errors import (
 from everlearn.images.embedders import Pixels
 from everlearn.memory.edits.unknowns import all_unknowns
 from everlearn.memory.model.background import MOST_OVERLAP, Background
+from everlearn.memory.storage.log import counting_examples, counting_vectors
 from everlearn.memory.storage.regions import proposals_of
 from everlearn.regions import region_embedder
 from everlearn.regions.boxes import Box, overlap
@@ -118,7 +119,7 @@ def test_the_vector_is_that_of_the_part(memory) -> None:
     image = Image.fromarray(picture)
     part = image.resize((46, 46), Image.Resampling.BICUBIC, box=crop_edges(image, taught.box))
     expected = memory.embedder.run(memory.embedder.prepare(part)[None])[0]
-    kept = memory._opened.journal.everything()[3][0]
+    kept = counting_vectors(memory._opened.journal)[3][0]
     assert np.allclose(kept, expected, atol=0.02)
     thumbnail = np.asarray(Image.open(io.BytesIO(memory.thumbnail(1))), dtype=float)
     assert np.abs(thumbnail.mean(axis=(0, 1)) - COLOURS["red"]).max() < 12
@@ -295,7 +296,7 @@ def naive_background(memory: Memory) -> tuple[int, np.ndarray, np.ndarray]:
     """Count, sum and Gram matrix by the definition, from the pictures that count."""
     journal = memory._opened.journal
     boxes: dict[bytes, list] = {}
-    for _, example in journal.examples():
+    for _, example in counting_examples(journal):
         boxes.setdefault(example.digest, []).append(example.region.box)
     rows = []
     for digest, taught in boxes.items():
@@ -370,8 +371,8 @@ def test_after_an_erase_statistics_equal_those_of_a_new_memory(steps, tmp_path_f
             return
         weights = find_weights(memory)
         left = [(t.name, t.source, t.box) for t in memory.teachings()]
-        examples = [example for _, example in memory._opened.journal.examples()]
-        names = [name for name, _ in memory._opened.journal.examples()]
+        examples = [example for _, example in counting_examples(memory._opened.journal)]
+        names = [name for name, _ in counting_examples(memory._opened.journal)]
         memory.teach(scene(123, ("green", 5, 5)), "gone", box=square(5, 5))
         memory.forget(name="gone", erase=True)
         erased = find_weights(memory)
@@ -465,7 +466,7 @@ def test_reembed_changes_the_mode_and_keeps_given_boxes(tmp_path, files) -> None
         plain.teach_many(files[:4])
         plain.teach(files[4][0], "green", box=(0.1, 0.2, 0.9, 0.8))
         with memory_in(tmp_path / "m", regions=None) as memory:
-            ours, theirs = (m._opened.journal.everything()[3] for m in (memory, plain))
+            ours, theirs = (counting_vectors(m._opened.journal)[3] for m in (memory, plain))
             assert np.array_equal(ours, theirs)
 
 

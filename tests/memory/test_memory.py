@@ -9,6 +9,7 @@ from PIL import Image
 from attacks.hostile_images import photograph, saved
 from everlearn import (
     ExStream,
+    FixedCovarianceLDA,
     InitialWhitening,
     Memory,
     NearestClassMean,
@@ -276,6 +277,33 @@ def test_another_classifier_learns_everything_from_the_journal(tmp_path, cluster
     with Memory(tmp_path) as memory:
         assert answers_of(memory, X) == reference.predict(unit(X)).tolist()
         assert type(classifier).__name__ in memory.info()["classifier"]
+
+
+@pytest.mark.parametrize(
+    "of_width",
+    [
+        lambda width: FixedCovarianceLDA(base=np.eye(width)),
+        lambda width: StreamingLDA(start_covariance=np.eye(width)),
+        lambda width: StreamingLDA(start_covariance=np.ones(width)),
+    ],
+)
+def test_a_classifier_for_vectors_of_one_length_has_to_fit_those_of_the_memory(
+    tmp_path, clusters, of_width
+):
+    """Refused before the change: afterwards the Memory could not be asked."""
+    with pytest.raises(InvalidParameter, match="teach first"):
+        Memory(tmp_path / "empty", classifier=of_width(4))
+    pairs = list(zip(*clusters(), strict=True))
+    width = len(pairs[0][0])
+    with Memory(tmp_path / "memory") as memory:
+        memory.teach_many(pairs)
+        before = memory.info()["classifier"]
+        for other in (4, 5, width + 1):
+            with pytest.raises(InvalidParameter, match=f"for {width} features"):
+                memory.use(classifier=of_width(other))
+        assert memory.info()["classifier"] == before
+        memory.use(classifier=of_width(width))
+        assert memory.ask(pairs[0][0])[0].name == pairs[0][1]
 
 
 def test_a_classifier_that_cannot_forget_is_retrained(tmp_path, clusters):

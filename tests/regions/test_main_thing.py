@@ -10,7 +10,8 @@ pytest.importorskip("onnxruntime", reason="finding things runs a network")
 from PIL import Image, ImageDraw
 
 from everlearn.errors import NotAModel
-from everlearn.images.embedders import WEIGHTS, EfficientNetLite0, onnx_session
+from everlearn.images.embedders import WEIGHTS, EfficientNetLite0
+from everlearn.images.onnx_files import onnx_session
 from everlearn.regions.boxes import WHOLE, Box
 from everlearn.regions.main_thing import FEATURE_MAP, FILE, MainThing, box_of
 from everlearn.regions.onnx_outputs import with_free_sides, with_output

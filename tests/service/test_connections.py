@@ -5,6 +5,7 @@ import contextlib
 import http.client
 import io
 import logging
+import select
 import socket
 import sys
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from everlearn.service import Settings
-from everlearn.service.connections import websocket_protocol
+from everlearn.service.connections import LEAST_READ, UnreadLimit, websocket_protocol
 from everlearn.service.held_bytes import HeldBytes
 from everlearn.service.server import RepeatFilter, configure_log, make_server
 from tests.service.conftest import TOKEN, listening, wait_until
@@ -127,7 +128,7 @@ def test_the_memory_of_a_message_is_counted_and_released():
     config = uvicorn.Config(lambda: None)
     config.load()
     loop = asyncio.new_event_loop()
-    made = websocket_protocol(held)(config, ServerState(), {}, loop)
+    made = websocket_protocol(Settings(), held)(config, ServerState(), {}, loop)
     made.connection_made(SimpleNamespace(get_extra_info=lambda _: None, close=lambda: None))
     buffer, empty = made.conn.reader.buffer, sys.getsizeof(bytearray())
     for _ in range(100):
@@ -151,30 +152,91 @@ def test_a_message_is_counted_until_it_is_answered(memories):
             connection.sendall(frame)
 
 
-def test_a_stream_whose_answers_are_not_read_makes_room(memories):
+QUESTION = b'{"vector": [1.0, 1.0], "top": 10000}'
+QUESTION_FRAME = b"\x81" + bytes([0x80 | len(QUESTION)]) + MASK + QUESTION
+
+
+@pytest.fixture
+def long_answers(memories):
     names = [f"{number:04} {'x' * 180}" for number in range(300)]
     memories["home"].teach_many(([float(i), 1.0], name) for i, name in enumerate(names))
-    question = b'{"vector": [1.0, 1.0], "top": 10000}'
-    frame = b"\x81" + bytes([0x80 | len(question)]) + MASK + question
+
+
+def unread(address, stack, *sent):
+    """A connection whose client sends this and reads nothing."""
+    connection = stack.enter_context(socket.socket())
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(1)
+    connection.connect(place(address))
+    with contextlib.suppress(TimeoutError, ConnectionError):
+        for part in sent:
+            connection.sendall(part)
+    return connection
+
+
+@pytest.mark.usefixtures("long_answers")
+def test_a_stream_whose_answers_are_not_read_makes_room(memories):
     with (
         listening(memories, listeners=1, stream_seconds=0.5, header_seconds=60.0) as address,
         contextlib.ExitStack() as stack,
     ):
-        unread = socket.socket()
-        stack.callback(unread.close)
-        unread.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        unread.settimeout(1)
-        unread.connect(place(address))
-        unread.sendall(HANDSHAKE)
-        with contextlib.suppress(TimeoutError, ConnectionError):
-            for _ in range(5_000):
-                unread.sendall(frame)
+        unread(address, stack, HANDSHAKE, *[QUESTION_FRAME] * 5_000)
 
         def answered():
-            with contextlib.closing(begun(address, stack, frame)) as stream:
+            with contextlib.closing(begun(address, stack, QUESTION_FRAME)) as stream:
                 return b'"answers"' in stream.recv(4096)
 
         wait_until(answered, seconds=30)
+
+
+REQUEST = (
+    f"GET /v1/names HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+)
+
+
+@pytest.mark.usefixtures("long_answers")
+@pytest.mark.parametrize(
+    "sent", [[HANDSHAKE, *[QUESTION_FRAME] * 5_000], [REQUEST] * 5_000], ids=["stream", "requests"]
+)
+def test_a_client_that_reads_no_answers_is_disconnected(memories, sent):
+    with (
+        listening(memories, stream_seconds=0.5, send_seconds=0.5) as address,
+        contextlib.ExitStack() as stack,
+    ):
+        connection = unread(address, stack, *sent)
+        ended = select.poll()
+        ended.register(connection, 0)  # reports nothing but the end of the connection
+        wait_until(lambda: ended.poll(0))
+        assert names(address) == 200
+
+
+class Transport:
+    def __init__(self, left):
+        self.left, self.closed, self.aborted = left, False, False
+
+    def is_closing(self):
+        return self.closed
+
+    def get_write_buffer_size(self):
+        return self.left
+
+    def abort(self):
+        self.aborted = True
+
+
+@pytest.mark.parametrize(("left", "aborted"), [((5, 4, 3, 2, 1, 0), False), ((5, 4, 4), True)])
+def test_a_client_may_read_a_long_answer_slowly(left, aborted):
+    transport, looks = Transport(left=6 * LEAST_READ), []
+    limit = UnreadLimit(
+        transport, SimpleNamespace(call_later=lambda _, look: looks.append(look)), 1
+    )
+    limit.pause_writing()
+    for blocks in left:
+        looks.pop()()
+        transport.closed = True  # as uvicorn does once an answer is complete
+        transport.left = blocks * LEAST_READ
+    looks.pop()()
+    assert (looks, transport.aborted) == ([], aborted)
 
 
 def test_repeated_messages_of_the_event_loop_are_suppressed():

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from everlearn.errors import InvalidParameter
+from everlearn.memory.storage.interface import StoredEvent
 from everlearn.service import Settings
 from everlearn.service.mqtt import Mqtt, parse_broker
 from everlearn.service.served import Service
@@ -301,3 +302,46 @@ def test_failures_are_counted_and_do_not_end_the_client(broker, memories, monkey
         assert mqtt.gauges() == [("everlearn_mqtt_failed", "", 1)]
         mqtt.close()
     service.close()
+
+
+@broker_only
+def test_the_state_is_published_after_an_outage_with_many_events(memories, tmp_path):
+    pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    service = Service(memories, Settings())
+    mqtt = Mqtt(service, "127.0.0.1", port, device="robot")
+    try:
+        first = mqtt.deliver("home", StoredEvent(1, 1.0, "taught", {"name": "cup"}))
+        for number in range(2_000):
+            mqtt("home", "taught", {"name": str(number)})
+        mqtt("home", "answered", {"name": "red"})
+        arrived = mqtt.deliver("home", StoredEvent(2_001, 1.0, "taught", {"name": "cup"}))
+        with broker_at(port, tmp_path):
+            wait_until(mqtt._client.is_connected)
+            wait_until(lambda: first() and arrived())
+            topics = [f"everlearn/robot/{end}" for end in ("home/answer", "home/names", "status")]
+            with listening(port, "everlearn/#") as (_, heard):
+                answers = wait_for_all(heard, topics)
+            assert b"red" in answers[topics[0]]
+            assert answers[topics[2]] == b"online"
+    finally:
+        mqtt.close()
+        service.close()
+
+
+def test_a_broker_that_acknowledges_nothing_is_not_sent_the_state_for_ever(memories, monkeypatch):
+    pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
+    from everlearn.service import mqtt as module
+
+    monkeypatch.setattr(module, "WAITING_FULL_STATES", 20)
+    service = Service(memories, Settings())
+    mqtt = Mqtt(service, "127.0.0.1", 9, device="robot")
+    try:
+        for _ in range(30):  # as at every connection
+            mqtt._publish_state()
+        assert 0 < len(mqtt._outbox._waiting) <= 20
+    finally:
+        mqtt.close()
+        service.close()

@@ -95,6 +95,48 @@ def test_an_unanswered_webhook_blocks_nothing_and_bounds_its_memory():
         assert hooks.hooks[0].lost + hooks.hooks[0].sent >= 999
 
 
+@contextlib.contextmanager
+def slow_receiver():
+    """An address that takes connections and never answers."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(16)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/", listener
+
+
+def test_events_that_a_slow_receiver_has_not_acknowledged_are_counted(caplog):
+    caplog.set_level("WARNING", "everlearn.service")
+    with slow_receiver() as (url, listener), receiver() as (quick, posts):
+        hooks = Webhooks([url, quick], SECRET)
+        for _ in range(3):
+            hooks("home", "taught", {})
+        connection, _ = listener.accept()  # the first event is in the receiver's hands
+        with connection:
+            for _ in range(3):
+                posts.get(timeout=60)
+            wait_until(lambda: ("everlearn_webhooks_sent", "", 3) in hooks.gauges())
+            assert ("everlearn_webhooks_waiting", "", 3) in hooks.gauges()
+            hooks.close(0.0)
+            assert ("everlearn_webhooks_lost", "", 3) in hooks.gauges()
+            assert ("everlearn_webhooks_waiting", "", 0) in hooks.gauges()
+            connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")  # too late to be counted
+            hooks.hooks[0]._thread.join(60)
+    assert ("everlearn_webhooks_lost", "", 3) in hooks.gauges()
+    assert "3 events were not delivered to 127.0.0.1 before the end" in caplog.text
+
+
+def test_events_that_fail_at_the_end_are_logged_with_their_number(caplog):
+    caplog.set_level("WARNING", "everlearn.service")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        hooks = Webhooks([f"http://127.0.0.1:{closed.getsockname()[1]}/"], SECRET)
+        for _ in range(4):
+            hooks("home", "taught", {})
+        hooks.close(60.0)
+    assert hooks.hooks[0].lost == 4
+    assert "4 events were not delivered to 127.0.0.1 before the end" in caplog.text
+
+
 def test_sigterm_waits_until_everything_is_sent_and_closed(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -169,6 +211,19 @@ def test_an_event_dropped_from_a_full_queue_is_not_awaited():
         assert arrived[-1]()
         assert hook.lost >= 10
         hook.close(0.1)
+
+
+def test_events_left_to_another_replica_are_logged_and_not_lost(caplog):
+    caplog.set_level("WARNING", "everlearn.service")
+    with slow_receiver() as (url, listener):
+        hook = Webhook(url, SECRET)
+        arrived = [hook.deliver("home", stored(number)) for number in range(3)]
+        connection, _ = listener.accept()
+        with connection:
+            hook.close(0.0)
+    assert not any(done() for done in arrived)
+    assert hook.lost == 0
+    assert "3 events were not delivered to 127.0.0.1 before the end; another" in caplog.text
 
 
 @pytest.mark.parametrize("url", ["http://" + "x" * 70 + ".example/", "http://h:99999/"])

@@ -14,7 +14,7 @@ import click
 from everlearn.cli.output import low_address_limit
 from everlearn.errors import InvalidParameter, OutOfMemory
 from everlearn.images.decode import DEFAULT_LIMITS, Limits
-from everlearn.images.folders import folded
+from everlearn.images.names import folded
 from everlearn.memory.storage.locations import is_address, storage_at
 from everlearn.memory.storage.postgres.address import parse_address
 

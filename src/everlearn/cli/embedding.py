@@ -83,7 +83,7 @@ def reembed(
 
     def changed(drop: bool) -> Reembedding:
         with progress("embedding", memory.info()["teachings"]) as step:
-            return memory.reembed(embedder, lambda *_: step(), regions=regions, drop=drop)
+            return memory.reembed(embedder, step, regions=regions, drop=drop)
 
     try:
         done = changed(drop=yes)
@@ -142,7 +142,7 @@ def compare_networks(
     ]
     words = {embedder.name: word for embedder, word in zip(embedders, models, strict=True)}
     with progress("embedding", memory.info()["teachings"]) as step:
-        found = memory.compare_networks(embedders, progress=lambda *_: step())
+        found = memory.compare_networks(embedders, progress=step)
     print_result([asdict(c) | {"network": words[c.embedder]} for c in found])
     rows = []
     for c in found:

@@ -79,7 +79,7 @@ def check(ctx: click.Context, html: Path | None, plot: Path | None) -> None:
     memory = opened(ctx, read_only=True)
     total = sum(record.count for record in memory.names().values())
     with progress("checking", total) as step:
-        found = memory.report(progress=lambda done, of: step())
+        found = memory.report(progress=step)
     not_written = []
     for path, write in ((html, found.to_html), (plot, found.plot)):
         if path is not None:  # before printing, which a closed pipe may end

@@ -141,8 +141,8 @@ def compare_regions(ctx: click.Context, modes: tuple[Mode, ...]) -> None:
     """Test whether the main thing is recognised better than the whole image."""
     memory = opened(ctx)
     chosen = modes or ("whole", "main")
-    with progress("embedding", len(chosen) * memory.info()["teachings"]) as step:
-        found = memory.compare_regions(chosen, progress=lambda *_: step())
+    with progress("embedding", memory.info()["teachings"]) as step:
+        found = memory.compare_regions(chosen, progress=step)
     print_result([asdict(comparison) for comparison in found])
     rows = [[c.regions, f"{c.accuracy:.1%}", str(c.teachings), str(c.left_out)] for c in found]
     print_table(["regions", "right, leave-one-out", "teachings", "unreadable"], rows)

@@ -9,7 +9,7 @@ import click
 
 from everlearn.cli.context import opened
 from everlearn.cli.output import as_json, notify, print_result, print_table, say, when
-from everlearn.errors import CannotWrite, InvalidInput
+from everlearn.errors import CannotWrite, InvalidInput, UnknownLabel
 from everlearn.memory.edits.forgetting import Forgotten
 from everlearn.memory.edits.operations import Change
 from everlearn.memory.storage.receipts import Receipt
@@ -22,7 +22,9 @@ yes = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmatio
 @click.command()
 @click.argument("what", required=False)
 @click.option("--name", help="Forget everything with this name.")
-@click.option("--source", metavar="PATH", help="Forget what came from this file or folder.")
+@click.option(
+    "--source", metavar="PATH", help="Forget what came from this file, folder or other source."
+)
 @click.option("--id", type=int, help="Forget one teaching by its id; see everlearn show.")
 @click.option("--erase", is_flag=True, help="Remove it from the history too; cannot be undone.")
 @click.option(
@@ -47,11 +49,18 @@ def forget(
         raise click.UsageError("give one thing to forget: WHAT, --id, or --name and --source")
     if receipt is not None and not erase:
         raise click.UsageError("--receipt is for --erase")
-    place = None if source is None else str(Path(source).absolute())
     if receipt is not None:
         require_writable(receipt)
     memory = opened(ctx)
-    planned = memory.would_forget(what, id=id, name=name, source=place, erase=erase)
+    place = None if source is None else str(Path(source).absolute())
+    try:
+        planned = memory.would_forget(what, id=id, name=name, source=place, erase=erase)
+    except UnknownLabel:
+        # A source need not be a path: a service is sent words such as "camera".
+        if source in (None, place):
+            raise
+        place = source
+        planned = memory.would_forget(what, id=id, name=name, source=place, erase=erase)
     if not yes and _needs_confirmation(planned, erase=erase, by_source=source is not None):
         lost = " for good, without undo" if erase else ""
         click.confirm(escaped(f"forget {planned}{lost}?"), abort=True, err=True)
@@ -67,7 +76,8 @@ def forget(
     if done.receipt is not None:
         _say_how_complete(done.receipt)
     if not_saved is not None and done.receipt is not None:
-        notify(f"everlearn: {not_saved}. The erase is done; this is its receipt:")
+        state = "pending" if done.receipt.pending else "done"
+        notify(f"everlearn: {not_saved}. The erase is {state}; this is its receipt:")
         say(json.dumps(json.loads(done.receipt.as_json())))
         sys.exit(1)
 
@@ -127,9 +137,9 @@ def _say_how_complete(receipt: Receipt) -> None:
         say(f"also removed: {unknown} that resembled it or were dropped before")
     if receipt.pending:
         say(
-            "the erase is pending: a reader still holds the old state of the journal, or a file "
-            "could not be removed. The next change, or the next command that teaches, finishes it; "
-            "everlearn verify says whether it is complete",
+            "the erase is pending: a reader still holds the old state of the journal, the disk is "
+            "full, or a file could not be removed. The next change, or the next command that "
+            "teaches, finishes it; everlearn verify says whether it is complete",
             err=True,
         )
     if receipt.remaining:

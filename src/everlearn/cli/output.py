@@ -179,8 +179,11 @@ def _too_few(most: int) -> str:
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """Shows progress on standard error; yields a function to call after every step."""
+def progress(what: str, total: int) -> Iterator[Callable[..., None]]:
+    """Shows progress on standard error; yields a function to call after every step.
+
+    It may be called with the number of steps that are done and their total.
+    """
     if _on_a_terminal(sys.stderr):
         from rich.console import Console
         from rich.progress import (
@@ -204,32 +207,34 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task(what, total=total, rate="")
             start = time.monotonic()
-            done = 0
+            steps = 0
 
-            def step() -> None:
-                nonlocal done
-                done += 1
-                rate = done / max(time.monotonic() - start, 1e-9)
-                bar.update(task, advance=1, rate=f"{rate:.0f}/s")
+            def step(done: int | None = None, total: int | None = None) -> None:
+                nonlocal steps
+                steps += 1
+                rate = steps / max(time.monotonic() - start, 1e-9)
+                advance = 1 if done is None else None
+                bar.update(task, advance=advance, completed=done, total=total, rate=f"{rate:.0f}/s")
 
             yield step
         return
     yield _plain_progress(what, total)
 
 
-def _plain_progress(what: str, total: int) -> Callable[[], None]:
+def _plain_progress(what: str, total: int) -> Callable[..., None]:
     start = said = time.monotonic()
-    done = 0
+    steps = 0
 
-    def step() -> None:
-        nonlocal said, done
-        done += 1
+    def step(done: int | None = None, of: int | None = None) -> None:
+        nonlocal said, steps
+        steps += 1
         now = time.monotonic()
         if now - said >= PLAIN_SECONDS:
             said = now
-            rate = done / (now - start)
-            left = (total - done) / rate
-            notify(f"{what}: {done} of {total}, {rate:.0f}/s, {left:.0f} s left")
+            reached, last = steps if done is None else done, total if of is None else of
+            rate = steps / (now - start)
+            left = (last - reached) / rate
+            notify(f"{what}: {reached} of {last}, {rate:.0f}/s, {left:.0f} s left")
 
     return step
 

@@ -35,9 +35,9 @@ from everlearn.images.folders import (
     FolderWatch,
     LabelledFile,
     Survey,
-    require_name,
     survey,
 )
+from everlearn.images.names import require_name
 from everlearn.memory.answers import Outcome, Summary
 from everlearn.memory.edits.merging import Merged, Synced
 from everlearn.memory.edits.writing import misspelled_among

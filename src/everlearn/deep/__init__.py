@@ -15,9 +15,11 @@ consolidate.py   trains a network further on stored pictures, kept only if it he
 """
 
 from everlearn.errors import MissingPackage
+from everlearn.interrupts import deferred_interrupts
 
 try:
-    import torch  # noqa: F401
+    with deferred_interrupts():
+        import torch  # noqa: F401
 except ImportError:
     raise MissingPackage(
         "everlearn.deep needs torch; install it with: pip install 'everlearn[torch]'"

@@ -17,6 +17,7 @@ import numpy as np
 
 from everlearn.arrays import AnyArray, Slots, as_numpy, lies_on_device
 from everlearn.errors import InvalidParameter, MissingPackage, NotFinite, OutOfMemory, WrongKind
+from everlearn.interrupts import deferred_interrupts
 
 # Size of a block in float64, 512 MB: enough to keep a GPU busy, small relative to its memory.
 BLOCK_NUMBERS = 2**26
@@ -183,7 +184,8 @@ def device_named(device: object) -> Device | None:
         return device
     kind = "torch" if isinstance(device, str) else type(device).__module__.partition(".")[0]
     try:
-        namespace = import_module(kind)
+        with deferred_interrupts():
+            namespace = import_module(kind)
         if kind == "cupy":
             chosen: Any = device
             with chosen:
@@ -200,7 +202,9 @@ def device_named(device: object) -> Device | None:
 def device_again(namespace: str, device: str) -> Device | None:
     """The device that was pickled, or the host if it does not exist."""
     try:
-        return device_named(import_module(namespace).device(device))
+        with deferred_interrupts():
+            package = import_module(namespace)
+        return device_named(package.device(device))
     except (ImportError, AttributeError, TypeError, RuntimeError, InvalidParameter):
         return None
 

@@ -88,6 +88,11 @@ def essence(data: bytes, name: str) -> Essence:
         return _WALKS[kind](data, name)
     if kind in ("AVIF", "HEIF"):
         return Essence(kind, data)
+    if "video" in kind:
+        raise NotAnImage(
+            f"{name} is a video ({kind}), not an image; on the command line --every SECONDS takes "
+            "frames of it"
+        )
     found = f"is a {kind} file, which is not supported" if kind else "is in no known image format"
     raise NotAnImage(f"{name} {found}; use a JPEG, PNG, WebP, GIF, BMP, AVIF or HEIC file")
 

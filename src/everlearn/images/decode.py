@@ -17,6 +17,7 @@ profiles are ignored.
 """
 
 import io
+import math
 import os
 import stat
 from dataclasses import dataclass
@@ -201,13 +202,18 @@ def _require_within(
     width, height = size
     if width < 1 or height < 1:
         raise DamagedImage(f"{name} is damaged: it declares a size of {width} x {height} pixels")
-    most = limits.pixels // COPIES.get(parts.kind, 1)
-    if reduced:
-        most = int(most * REDUCED_FACTOR)
-    if width * height > most or max(size) > limits.side:
+    if max(size) > limits.side:
         raise ImageTooLarge(
-            f"{name} has {width} x {height} pixels; the limit is {most:,}, and {limits.side:,} on "
-            "a side. Make it smaller, or raise the limit (--most-megapixels on the command line)"
+            f"{name} has {width} x {height} pixels; the limit is {limits.side:,} on a side. Make "
+            f"it smaller, or raise the limit (on the command line --most-side {max(size)})"
+        )
+    factor = (REDUCED_FACTOR if reduced else 1.0) / COPIES.get(parts.kind, 1)
+    if width * height > limits.pixels * factor:
+        counted = "" if factor == 1.0 else f" times {factor:g}, as it is a {parts.kind}"
+        enough = math.ceil(width * height / factor / 1e6)
+        raise ImageTooLarge(
+            f"{name} has {width} x {height} pixels; the limit is {limits.pixels:,}{counted}. Make "
+            f"it smaller, or raise the limit (on the command line --most-megapixels {enough})"
         )
     if parts.passes * width * height > limits.work:
         raise ImageTooLarge(

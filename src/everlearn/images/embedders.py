@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.errors import (
-    CannotRead,
     DamagedModel,
     InvalidParameter,
     MissingPackage,
@@ -33,13 +32,13 @@ from everlearn.images.decode import RGB, pillow_image
 from everlearn.images.onnx_files import (
     USUAL_CROP,
     Numbers,
-    as_vectors,
+    onnx_session,
     picture_input,
     picture_output,
+    read_model,
     required,
     written_preparation,
 )
-from everlearn.images.onnx_weights import with_weights
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -275,7 +274,7 @@ class OnnxEmbedder(NetworkEmbedder):
     ) -> None:
         if tokens not in TOKENS:
             raise InvalidParameter(f"tokens must be 'mean', 'first' or 'rest', not {tokens!r}")
-        model = _read_model(Path(path))
+        model = read_model(Path(path))
         digest = hashlib.sha256(model).hexdigest()
         if sha256 is not None and digest != sha256:
             raise DamagedModel(
@@ -308,7 +307,7 @@ class OnnxEmbedder(NetworkEmbedder):
     @property
     def model(self) -> bytes:
         """The file, including all weights."""
-        return _read_model(self._path)
+        return read_model(self._path)
 
     @property
     def plain(self) -> bool:
@@ -331,10 +330,22 @@ class OnnxEmbedder(NetworkEmbedder):
         parts = np.split(pictures, len(pictures)) if self._input.one_at_a_time else [pictures]
         found = []
         for part in parts:
-            (output,) = self._session.run([self._output], self._input.feed(part))
-            found.append(as_vectors(output, self._output, self.tokens))
+            (output,) = self._session.run([self._output], self._feed(part))
+            found.append(_as_vectors(output, self._output, self.tokens))
         vectors: Vectors = found[0] if len(found) == 1 else np.concatenate(found)
         return vectors
+
+    def _feed(self, pictures: Any) -> dict[str, Any]:
+        """All inputs for a batch of pictures, with placeholders for text."""
+        inputs = {self._input.name: pictures}
+        for name, shape, kind in self._input.others:
+            default = [len(pictures), *([1] * (len(shape) - 1))] if shape else []
+            sides = [
+                fixed if isinstance(fixed, int) else free
+                for free, fixed in zip(default, shape, strict=True)
+            ]
+            inputs[name] = np.full(sides, 1 if "mask" in name.lower() else 0, dtype=kind)
+        return inputs
 
 
 class EfficientNetLite0(OnnxEmbedder):
@@ -446,29 +457,20 @@ def _per_channel(value: float | Sequence[float]) -> Vectors:
     return values
 
 
-def _read_model(path: Path) -> bytes:
-    """The file with its weights, including those in files beside it."""
-    try:
-        model = path.read_bytes()
-    except OSError as error:
-        raise CannotRead(f"{path} cannot be read: {error.strerror}") from None
-    # A tensor with external data names its file under the key "location" (onnx.proto).
-    return with_weights(model, path) if b"location" in model else model
-
-
-def onnx_session(model: bytes, path: Path, *, threads: int) -> Any:
-    """An inference session on the CPU; errors refer to the model as ``path``."""
-    try:
-        import onnxruntime
-    except ModuleNotFoundError:
-        raise MissingPackage(
-            "embedding images needs onnxruntime; install it with: pip install 'everlearn[images]'"
-        ) from None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise NotAModel(f"{path} is not an ONNX model that onnxruntime can run: {error}") from None
+def _as_vectors(output: Any, name: str, tokens: str | None = None) -> Any:
+    """One row per picture: tokens are averaged, and so are axes beyond the second."""
+    vectors = np.asarray(output, dtype=np.float32)
+    if vectors.ndim < 2:
+        raise NotAModel(f"the model returns shape {vectors.shape}, expected one row per picture")
+    if tokens is not None and vectors.ndim != 3:
+        raise InvalidParameter(
+            f"tokens={tokens!r} is for models with outputs (n, tokens, features); the output "
+            f"{name} has the shape {vectors.shape}"
+        )
+    if tokens == "first":
+        return np.ascontiguousarray(vectors[:, 0])
+    if tokens == "rest":
+        return vectors[:, 1:].mean(axis=1)
+    if tokens == "mean" or (vectors.ndim == 3 and "hidden_state" in name):
+        return vectors.mean(axis=1)
+    return vectors.mean(axis=tuple(range(2, vectors.ndim))) if vectors.ndim > 2 else vectors

@@ -4,8 +4,8 @@ The command line, the page, ``watch``, ``evaluate`` and clusters share one rule 
 ``photos/2024/05/Cardinal/1.jpg`` is a Cardinal, whichever folder above it was given. Hidden folders
 are skipped. Images beside folders with images have no name and are left out.
 
-Names are compared without regard to capitals, spaces and the encoding of accents
-(:func:`folded`): the folders ``Purple Finch`` and ``purple finch`` are one name.
+Folders whose names are the same (names.py), such as ``Purple Finch`` and ``purple finch``, are one
+name.
 
 Nothing is left out silently: every file is either taken or counted under the reason why it is not.
 A file whose suffix is unknown is identified by its content.
@@ -18,18 +18,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
-from unicodedata import normalize
 
-from everlearn.errors import CannotRead, InvalidInput, InvalidLabel
+from everlearn.errors import CannotRead, InvalidInput
 from everlearn.images import video
 from everlearn.images.containers import kind_of
 from everlearn.images.decode import SUFFIXES
+from everlearn.images.names import fault_of, is_reserved, one_spelling
 
 LabelledFile = tuple[Path, str]
-
-LONGEST_NAME = 200
-# Reserved words: an answer that is not a name, and the label of background.
-RESERVED = frozenset({"unknown", "ignored", "background"})
 
 IMAGES = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "AVIF", "HEIF")
 # Images that are not read, by suffix.
@@ -44,6 +40,7 @@ NO_IMAGE = "no image"
 NOT_READ = "in a format that is not read; save as JPEG or PNG"
 VIDEO = "videos, of which frames are taken with --every SECONDS"
 LOOSE = "images beside the class folders, which have no name; move them, or add --as NAME"
+# The start of the reason; the rest says what is wrong with the name.
 BAD_NAME = "in a folder whose name is not a valid name"
 RESERVED_NAME = (
     "in a folder called unknown, ignored or background, words that answers use; rename the folder"
@@ -55,32 +52,6 @@ TOO_DEEP = f"folders more than {DEEPEST} deep"
 BOOKKEEPING = ("__MACOSX", "@eaDir")
 # Reasons that need no confirmation by the user.
 ORDINARY = (HIDDEN, NO_IMAGE)
-
-
-def require_name(name: object) -> None:
-    """Require a name that can be printed on one line."""
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InvalidLabel(f"a name must consist of printable characters, not {name!r}")
-    if len(name) > LONGEST_NAME:
-        raise InvalidLabel(f"a name may have at most {LONGEST_NAME} characters, not {len(name)}")
-
-
-def tidy(name: str) -> str:
-    """A name without surrounding or repeated spaces."""
-    return " ".join(name.split())
-
-
-def folded(name: str) -> str:
-    """Equal for two spellings of one name, which differ in capitals, spaces and encoding only.
-
-    ``é`` is one character or two: macOS writes the names of folders with two, keyboards with one.
-    """
-    return normalize("NFC", tidy(name).casefold())
-
-
-def is_reserved(name: str) -> bool:
-    """Whether a name is a word that answers use for something else."""
-    return folded(name) in RESERVED
 
 
 def is_hidden(part: str) -> bool:
@@ -118,14 +89,14 @@ def names_in(
     outermost : bool, default=False
     """
     labels = [name_of(inside, outermost=outermost) if inside else None for inside in insides]
-    usable = [label is not None and _can_be_a_name(label) for label in labels]
-    is_class = not any(usable) and not is_hidden(own) and _can_be_a_name(own)
+    faults = [LOOSE if label is None else _fault_of_folder(label) for label in labels]
+    is_class = all(faults) and not is_hidden(own) and fault_of(own) is None
     found: list[tuple[str | None, str | None]] = []
-    for label, good in zip(labels, usable, strict=True):
-        if label is None:
-            found.append((own, None) if is_class else (None, LOOSE))
+    for label, fault in zip(labels, faults, strict=True):
+        if label is None and is_class:
+            found.append((own, None))
         else:
-            found.append((label, None) if good else (None, BAD_NAME))
+            found.append((label, None) if fault is None else (None, fault))
     return found
 
 
@@ -159,15 +130,6 @@ def names_of_listed(
         (None, RESERVED_NAME) if name is not None and is_reserved(name) else (name, reason)
         for name, reason in found
     ]
-
-
-def one_spelling(names: Iterable[str], known: Iterable[str] = ()) -> dict[str, str]:
-    """The spelling to use for each name; names that are the same (:func:`folded`) share it.
-
-    It is that of the known name, otherwise that of the first of ``names``, with spaces tidied.
-    """
-    spelling = {folded(name): name for name in known}
-    return {name: spelling.setdefault(folded(name), tidy(name)) for name in names}
 
 
 @dataclass
@@ -371,12 +333,10 @@ def _start(path: Path) -> bytes:
         return b""
 
 
-def _can_be_a_name(label: str) -> bool:
-    try:
-        require_name(label)
-    except InvalidLabel:
-        return False
-    return True
+def _fault_of_folder(label: str) -> str | None:
+    """Why images of a folder cannot get its name; ``None`` if they can."""
+    fault = fault_of(label)
+    return None if fault is None else f"{BAD_NAME}: it has {fault}"
 
 
 class FolderWatch:
@@ -405,8 +365,8 @@ class FolderWatch:
             reason = _exclusion_reason(path, False)
             if reason is None and not inside:
                 reason = LOOSE
-            if reason is None and not _can_be_a_name(name_of(inside)):
-                reason = BAD_NAME
+            if reason is None:
+                reason = _fault_of_folder(name_of(inside))
             if reason is None and is_reserved(name_of(inside)):
                 reason = RESERVED_NAME
             if reason is not None:

@@ -22,6 +22,7 @@ from typing import Any
 
 from everlearn.errors import EverlearnError, InvalidParameter, MissingData, MissingPackage
 from everlearn.images.torch_embedder import TorchEmbedder, offline_if_unreachable
+from everlearn.interrupts import deferred_interrupts
 
 # The usual normalisation of torch models, for pixels from 0 to 1.
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -51,7 +52,8 @@ def hub_embedder(word: str, device: str = "cpu") -> TorchEmbedder:
     if hub_of(word) is None:
         raise InvalidParameter(f"{word!r} is not one of {', '.join(f'{h}:NAME' for h in HUBS)}")
     try:
-        package = importlib.import_module(hub)
+        with deferred_interrupts():
+            package = importlib.import_module(hub)
     except ImportError:
         raise MissingPackage(
             f"{word!r} needs the package {hub}, which is not installed; "

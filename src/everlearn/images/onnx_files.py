@@ -1,4 +1,4 @@
-"""Input size and preprocessing, read from an ONNX file's own metadata.
+"""Opens ONNX files, and reads input size and preprocessing from their own metadata.
 
 Name, size, layout (channels first or last) and type of the input are in the file itself. ONNX has
 no standard for the scaling of pixels; it is searched in
@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from everlearn.errors import InvalidParameter, NotAModel
+from everlearn.errors import CannotRead, InvalidParameter, MissingPackage, NotAModel
+from everlearn.images.onnx_weights import with_weights
+from everlearn.interrupts import deferred_interrupts
 
 # Metadata key of everlearn's ONNX files: preprocessing and name.
 ONNX_METADATA = "everlearn.embedder"
@@ -56,18 +58,6 @@ class PictureInput:
     others: tuple[tuple[str, tuple[Any, ...], Any], ...] = ()
     one_at_a_time: bool = False
 
-    def feed(self, pictures: Any) -> dict[str, Any]:
-        """All inputs for a batch of pictures, with placeholders for text."""
-        inputs = {self.name: pictures}
-        for name, shape, kind in self.others:
-            default = [len(pictures), *([1] * (len(shape) - 1))] if shape else []
-            sides = [
-                fixed if isinstance(fixed, int) else free
-                for free, fixed in zip(default, shape, strict=True)
-            ]
-            inputs[name] = np.full(sides, 1 if "mask" in name.lower() else 0, dtype=kind)
-        return inputs
-
 
 @dataclass(frozen=True)
 class Preparation:
@@ -78,6 +68,35 @@ class Preparation:
     mean: Numbers | None = None
     scale: Numbers | None = None
     size: int | None = None
+
+
+def read_model(path: Path) -> bytes:
+    """The file with its weights, including those in files beside it."""
+    try:
+        model = path.read_bytes()
+    except OSError as error:
+        raise CannotRead(f"{path} cannot be read: {error.strerror}") from None
+    # A tensor with external data names its file under the key "location" (onnx.proto).
+    return with_weights(model, path) if b"location" in model else model
+
+
+def onnx_session(model: bytes, path: Path, *, threads: int) -> Any:
+    """An inference session on the CPU; errors refer to the model as ``path``."""
+    try:
+        with deferred_interrupts():
+            import onnxruntime
+    except ModuleNotFoundError:
+        raise MissingPackage(
+            "embedding images needs onnxruntime; install it with: pip install 'everlearn[images]'"
+        ) from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise NotAModel(f"{path} is not an ONNX model that onnxruntime can run: {error}") from None
 
 
 def picture_input(
@@ -131,25 +150,6 @@ def picture_output(session: Any, path: Path, tokens: str | None = None) -> str:
         if group:
             return str(group[0].name)
     raise NotAModel(f"{path} has no output")
-
-
-def as_vectors(output: Any, name: str, tokens: str | None = None) -> Any:
-    """One row per picture: tokens are averaged, and so are axes beyond the second."""
-    vectors = np.asarray(output, dtype=np.float32)
-    if vectors.ndim < 2:
-        raise NotAModel(f"the model returns shape {vectors.shape}, expected one row per picture")
-    if tokens is not None and vectors.ndim != 3:
-        raise InvalidParameter(
-            f"tokens={tokens!r} is for models with outputs (n, tokens, features); the output "
-            f"{name} has the shape {vectors.shape}"
-        )
-    if tokens == "first":
-        return np.ascontiguousarray(vectors[:, 0])
-    if tokens == "rest":
-        return vectors[:, 1:].mean(axis=1)
-    if tokens == "mean" or (vectors.ndim == 3 and "hidden_state" in name):
-        return vectors.mean(axis=1)
-    return vectors.mean(axis=tuple(range(2, vectors.ndim))) if vectors.ndim > 2 else vectors
 
 
 def written_preparation(session: Any, path: Path) -> Preparation:

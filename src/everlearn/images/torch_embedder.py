@@ -10,6 +10,7 @@ import numpy as np
 
 from everlearn.errors import MissingData, MissingPackage
 from everlearn.images.embedders import NetworkEmbedder, Vectors
+from everlearn.interrupts import deferred_interrupts
 
 # The host of timm's weights, and the timeout of a connection test.
 WEIGHTS_HUB = "huggingface.co"
@@ -67,7 +68,8 @@ class TorchEmbedder(NetworkEmbedder):
         through: Callable[[Any, Any], Any] | None = None,
     ) -> None:
         try:
-            import torch
+            with deferred_interrupts():
+                import torch
         except ImportError:
             raise MissingPackage(
                 "TorchEmbedder needs torch; install it with: pip install 'everlearn[torch]'"

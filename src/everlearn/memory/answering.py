@@ -169,7 +169,7 @@ class Answering:
     def why(self, example: Example, name: str | None, top: int) -> Why:
         """The teachings that led to the score of a name, by default the best answer."""
 
-        def look() -> Why:
+        def explained() -> Why:
             journal = self._opened.journal
             require_alike(kind_of_vectors(journal), example, str(self._opened.path))
             taught = self._taught()
@@ -189,12 +189,12 @@ class Answering:
             ]
             return explain(taught.influence, x, target, taught.names, teachings, top, T)
 
-        return self._opened.read(look)
+        return self._opened.read(explained)
 
     def report(self, progress: Callable[[int, int], None] | None) -> Report:
         """Accuracy of the Memory, doubtful teachings, and what to teach next."""
 
-        def look() -> Report:
+        def reported() -> Report:
             self.refresh(exact=True)
             if self.calibrated is None:
                 raise NeverLearned("nothing was taught yet, so there is nothing to report on")
@@ -203,7 +203,7 @@ class Answering:
             report.strangers_noticed = noticed
             return report
 
-        return self._opened.read(look)
+        return self._opened.read(reported)
 
     def compare_classifiers(
         self, classifiers: Iterable[Any], progress: Callable[[], None]
@@ -220,7 +220,7 @@ class Answering:
         """Facts about the Memory: counts, network, classifier, sizes."""
         opened = self._opened
 
-        def look() -> dict[str, Any]:
+        def facts() -> dict[str, Any]:
             journal = opened.journal
             n_names, n_teachings = journal.totals()
             return {
@@ -238,19 +238,19 @@ class Answering:
                 "bytes": opened.storage.size(),
             }
 
-        return opened.read(look)
+        return opened.read(facts)
 
     def as_onnx(self, embedder: Embedder | None) -> bytes:
         """The classifier as an ONNX model, behind an embedder if one is given."""
 
-        def look() -> tuple[CalibratedModel, list[str]]:
+        def calibrated_and_names() -> tuple[CalibratedModel, list[str]]:
             self._opened.read(lambda: self.refresh(exact=True))
             calibrated = self.calibrated
             if calibrated is None:
                 raise NeverLearned("nothing was taught yet, so there is nothing to export")
             return calibrated, [self.names[number] for number in calibrated.classes.tolist()]
 
-        calibrated, names = self.at_one_position(look)
+        calibrated, names = self.at_one_position(calibrated_and_names)
         taught_by = self._opened.journal.fact("embedder")
         if embedder is None:
             head, T = calibrated.linear_head(), calibrated.temperature

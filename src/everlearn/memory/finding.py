@@ -168,7 +168,7 @@ class Finding:
     ) -> list[Thing]:
         """Turn boxes and their vectors into named things; boxes on the same thing are merged."""
 
-        def look() -> list[Thing]:
+        def things_found() -> list[Thing]:
             calibrated = self._answering.up_to_date()
             if calibrated is None or not len(boxes):
                 return self._nameless(boxes, proposer_scores, vectors)
@@ -193,7 +193,7 @@ class Finding:
                 things.append(Thing(box, answers, float(confidence[i]), vectors[i]))
             return things
 
-        return self._answering.at_one_position(look)
+        return self._answering.at_one_position(things_found)
 
     def _answers(
         self,

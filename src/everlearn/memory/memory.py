@@ -771,12 +771,12 @@ class Memory:
         require_count_or_none("limit", limit)
         require_count("offset", offset)
 
-        def look() -> list[Teaching]:
+        def of_one_spelling() -> list[Teaching]:
             journal = self._opened.journal
             meant = None if name is None else Spelling(journal).of_known(name)
             return journal.teachings(meant, limit, offset)
 
-        return self._opened.read(look)
+        return self._opened.read(of_one_spelling)
 
     def image(self, id: int) -> bytes | None:
         """The image file of a teaching: from the journal, or from its source if unchanged."""

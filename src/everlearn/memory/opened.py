@@ -51,7 +51,7 @@ PAUSE_SECONDS = 0.01
 # A head with more numbers than this takes longer to write than to recompute.
 LARGEST_HEAD = 1 << 22
 
-MANY = f"SELECT 1 FROM log WHERE position = {MANY_ENTRIES}"
+HAS_MANY_ENTRIES = f"SELECT 1 FROM log WHERE position = {MANY_ENTRIES}"
 
 Result = TypeVar("Result")
 # How often the journal was opened, and its connection's stamp, which starts again each time.
@@ -233,7 +233,7 @@ class OpenMemory:
                     if not self.history.broken():
                         self.snapshot(at_least=1, prepare=self._calibrate)
                         with self.journal.db.read_transaction():
-                            self._leave_prepared()
+                            self._update_head()
                     self._tidy()
             except CannotReach as error:
                 logger.warning("no snapshot was made, so opening will take longer: %s", error)
@@ -272,7 +272,7 @@ class OpenMemory:
                 error.strerror or str(error).partition(";")[0],
             )
 
-    def _leave_prepared(self) -> None:
+    def _update_head(self) -> None:
         """Write the serving head, or remove it if it would be too large."""
         journal = self.journal
         if journal.last_position == 0 or has_head(self.storage.caches, journal):
@@ -312,7 +312,7 @@ class OpenMemory:
         if self._is_intact:
             return
         require_intact_beginning(self.journal)
-        if self.journal.db.value(MANY) is None:
+        if self.journal.db.value(HAS_MANY_ENTRIES) is None:
             require_intact(self.journal)
         elif self._check is None:
             storage = self.storage

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from everlearn.errors import InvalidInput, WrongKind
+from everlearn.images.names import is_visible
 
 # At most this many names are listed in full.
 MOST_NAMES = 5
@@ -25,12 +26,12 @@ def listed(names: Iterable[str]) -> str:
 
 
 def escaped(words: str) -> str:
-    """Text on one line with unprintable characters escaped."""
-    if words.isprintable():
+    """Text on one line with unprintable and invisible characters escaped."""
+    if words.isascii() and words.isprintable():
         return words
     return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in words
+        letter if is_visible(words, index) else letter.encode("unicode_escape").decode("ascii")
+        for index, letter in enumerate(words)
     )
 
 

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from everlearn.images.decode import pillow_image
-from everlearn.images.embedders import WEIGHTS, onnx_session
+from everlearn.images.embedders import WEIGHTS
+from everlearn.images.onnx_files import onnx_session
 from everlearn.regions.boxes import WHOLE, Box, rounded
 from everlearn.regions.onnx_outputs import with_free_sides, with_output
 

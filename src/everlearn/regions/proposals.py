@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from everlearn.errors import DamagedModel, MissingPackage
 from everlearn.images.decode import pillow_image
-from everlearn.images.embedders import onnx_session
+from everlearn.images.onnx_files import onnx_session
 from everlearn.regions.boxes import Boxes, suppressed
 
 if TYPE_CHECKING:

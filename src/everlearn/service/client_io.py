@@ -1,25 +1,29 @@
-"""Parses large answers and splits large uploads, for the client."""
+"""Examples to fields of a request, and answers of a service to objects, for the client."""
 
 import base64
-import contextlib
-import json
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, Self
-from urllib.parse import quote
+from typing import Any
 
 import numpy as np
 
-from everlearn.errors import CannotReach, EverlearnError, MissingPackage, ServiceFailed
+from everlearn.errors import EverlearnError, InvalidParameter
 from everlearn.images.decode import DEFAULT_LIMITS, read_bytes
-from everlearn.memory.answers import Answer, Answers
+from everlearn.memory.answers import Answer, Answers, Steady
+from everlearn.memory.edits.forgetting import Forgotten
 from everlearn.memory.edits.merging import Conflict, Merged
+from everlearn.memory.edits.operations import Change
 from everlearn.memory.finding import Thing
 from everlearn.memory.insight.evaluate import Evaluation
 from everlearn.memory.insight.report import Accuracy, Report, Suspect
 from everlearn.memory.insight.why import Effect, Why
+from everlearn.memory.storage.receipts import Receipt
 from everlearn.memory.storage.rows import Teaching
 from everlearn.regions.boxes import Box
+
+# Approximate size limit of a request to evaluate, and its maximum number of examples.
+REQUEST_BYTES = 8 * 1024 * 1024
+REQUEST_EXAMPLES = 500
 
 
 def box_field(box: Any) -> dict[str, str]:
@@ -29,9 +33,58 @@ def box_field(box: Any) -> dict[str, str]:
     return {"box": box if isinstance(box, str) else ",".join(repr(float(n)) for n in box)}
 
 
-# Approximate size limit of a request to evaluate, and its maximum number of examples.
-REQUEST_BYTES = 8 * 1024 * 1024
-REQUEST_EXAMPLES = 500
+def source_field(example: Any, source: str | None) -> dict[str, str]:
+    """Where an example came from: as given, or the path of its file."""
+    if source is None and isinstance(example, (str, os.PathLike)):
+        source = os.path.abspath(example)
+    return {"source": source} if source else {}
+
+
+def example_fields(example: Any, kind: str = "png") -> dict[str, Any]:
+    if isinstance(example, (str, bytes, os.PathLike)):
+        return {"image": read_bytes(example, DEFAULT_LIMITS)}
+    if getattr(example, "ndim", None) == 3 or hasattr(example, "getexif"):
+        return {"image": _encode_picture(example, kind)}
+    return {"vector": np.asarray(example, dtype=np.float64).tolist()}
+
+
+def selection_fields(
+    what: Any,
+    id: int | None,
+    name: str | None,
+    source: str | None,
+    erase: bool,
+    kind: str,
+) -> dict[str, Any]:
+    if isinstance(what, str):
+        raise InvalidParameter("give a word as name= or source=, a file as bytes or a Path")
+    said = {"id": id, "name": name, "source": source}
+    given = {key: value for key, value in said.items() if value is not None}
+    return given | {"erase": erase} | ({} if what is None else example_fields(what, kind))
+
+
+def read_answers(said: dict[str, Any]) -> Answers:
+    nothing = not said["answers"]
+    return Answers(
+        [Answer(**answer) for answer in said["answers"]],
+        unknown=said["unknown"],
+        familiarity=-np.inf if nothing else said["familiarity"],
+        threshold=np.inf if nothing else said["threshold"],
+        p_value=said["p_value"],
+        ignored=said["ignored"],
+        box=None if said.get("box") is None else Box(*said["box"]),
+        probably=said.get("probably", False),
+        steady=None if said.get("steady") is None else Steady(**said["steady"]),
+    )
+
+
+def read_forgotten(row: dict[str, Any]) -> Forgotten:
+    receipt = None if row["receipt"] is None else Receipt(**row["receipt"])
+    return Forgotten(row["count"], row["names"], receipt)
+
+
+def read_change(row: dict[str, Any]) -> Change:
+    return Change(**(row | {"names": tuple(row["names"])}))
 
 
 def read_why(said: dict[str, Any]) -> Why:
@@ -143,60 +196,17 @@ def add_evaluated(found: Evaluation, said: dict[str, Any]) -> None:
     found.unreadable += [tuple(row) for row in said["unreadable"]]
 
 
-class FrameSocket:
-    """A WebSocket on which frames are answered one after the other; raises everlearn's errors only.
+def _encode_picture(picture: Any, kind: str) -> bytes:
+    """Encode pixels as a file; PNG is lossless."""
+    import io
 
-    Parameters
-    ----------
-    address, token : str
-    memory : str or None
-    """
+    from everlearn.images.embedders import as_picture
 
-    def __init__(self, address: str, token: str, memory: str | None) -> None:
-        try:
-            from websockets.exceptions import WebSocketException
-            from websockets.sync.client import connect
-        except ModuleNotFoundError:
-            raise MissingPackage(
-                "ask_stream needs websockets; install it with: pip install websockets"
-            ) from None
-        self._address = address
-        self._broken = (OSError, EOFError, WebSocketException)
-        place = address.replace("http", "ws", 1) + "/v1/ask/stream"
-        query = "" if memory is None else f"?memory={quote(memory, safe='')}"
-        headers = {"authorization": f"Bearer {token}"}
-        try:
-            self._connection = connect(
-                place + query, additional_headers=headers, compression=None, proxy=None
-            )
-            self._socket = self._connection.__enter__()
-        except self._broken as error:
-            raise CannotReach(
-                f"{address} accepts no frames ({error}); is everlearn serve running, and is the "
-                "token correct?"
-            ) from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(*self._broken):
-            self._connection.__exit__(None, None, None)
-
-    def answer(self, frame: bytes | str) -> dict[str, Any]:
-        """Send a frame and wait for its answer."""
-        try:
-            self._socket.send(frame)
-            said = json.loads(self._socket.recv())
-        except self._broken as error:
-            raise CannotReach(
-                f"{self._address} ended the stream of frames ({error}); ask again with a new one"
-            ) from None
-        except ValueError:
-            raise ServiceFailed(f"{self._address} did not answer a frame with JSON") from None
-        if not isinstance(said, dict):
-            raise ServiceFailed(f"{self._address} did not answer a frame with a JSON object")
-        return said
+    image = picture if hasattr(picture, "getexif") else as_picture(np.asarray(picture))
+    stream = io.BytesIO()
+    options = {"compress_level": 1} if kind == "png" else {"quality": 90}
+    image.convert("RGB").save(stream, kind.upper(), **options)
+    return stream.getvalue()
 
 
 def _labelled(file: Any) -> dict[str, Any]:

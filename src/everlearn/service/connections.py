@@ -4,6 +4,7 @@ silent    if there are too many connections, the one without a request that has 
           longest is closed for a new one; so clients that connect and send nothing do not keep
           others out
 headers   must arrive within a time limit
+unread    a connection whose client does not read what is sent to it is aborted
 messages  over WebSockets count against the same limit as request bodies, from their first
           byte on
 """
@@ -22,6 +23,51 @@ from everlearn.service.settings import Settings
 # Memory of a part of a message beside its bytes; without it, parts of one byte would hardly count.
 PART_OVERHEAD = 96
 TRY_AGAIN = 1013
+# A client that is behind must read this many bytes within the time limit.
+LEAST_READ = 65_536
+
+
+class UnreadLimit:
+    """Aborts a connection whose client reads too little of what waits to be sent.
+
+    A transport has no time limit for its buffer, neither while writing is paused because the buffer
+    is full, nor after it was closed. It is looked at every ``seconds``: in either case the client
+    must have read something since the last look.
+
+    Parameters
+    ----------
+    transport : asyncio.Transport
+    loop : asyncio.AbstractEventLoop
+    seconds : float
+    """
+
+    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._seconds = seconds
+        self._paused = False
+        self._left: int | None = None
+        self._look_later()
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused, self._left = False, None
+
+    def _look_later(self) -> None:
+        self._loop.call_later(self._seconds, self._look)
+
+    def _look(self) -> None:
+        left, closed = self._transport.get_write_buffer_size(), self._transport.is_closing()
+        if closed and not left:
+            return
+        if closed or self._paused:
+            if self._left is not None and left > self._left - LEAST_READ:
+                self._transport.abort()
+                return
+            self._left = left
+        self._look_later()
 
 
 def http_protocol(settings: Settings) -> type[H11Protocol]:
@@ -36,6 +82,7 @@ def http_protocol(settings: Settings) -> type[H11Protocol]:
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self._start_timeout()
+            self._unread = UnreadLimit(transport, self.loop, settings.send_seconds)
             if len(self.connections) > settings.connections:
                 self._make_room()
             silent[self] = None
@@ -63,6 +110,14 @@ def http_protocol(settings: Settings) -> type[H11Protocol]:
             self._cancel_timeout()
             super().connection_lost(exc)
 
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._unread.pause_writing()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._unread.resume_writing()
+
         def _make_room(self) -> None:
             if silent:
                 longest_silent, _ = silent.popitem(last=False)
@@ -83,7 +138,7 @@ def http_protocol(settings: Settings) -> type[H11Protocol]:
     return LimitedHttp
 
 
-def websocket_protocol(held: HeldBytes) -> type[WebSocketsSansIOProtocol]:
+def websocket_protocol(settings: Settings, held: HeldBytes) -> type[WebSocketsSansIOProtocol]:
     """A WebSocket protocol whose messages together hold a limited amount of memory."""
 
     class LimitedWebSocket(WebSocketsSansIOProtocol):
@@ -93,6 +148,18 @@ def websocket_protocol(held: HeldBytes) -> type[WebSocketsSansIOProtocol]:
         _parts = 0  # bytes of the message being received
         _queued = 0  # bytes of messages waiting for the application
         _taken = 0  # bytes of the message the application has
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._unread = UnreadLimit(transport, self.loop, settings.send_seconds)
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._unread.pause_writing()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._unread.resume_writing()
 
         def data_received(self, data: bytes) -> None:
             if self.transport.is_closing():

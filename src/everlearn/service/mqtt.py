@@ -38,20 +38,27 @@ from everlearn import __version__
 from everlearn.errors import EverlearnError, InvalidParameter, MissingPackage, TooBusy
 from everlearn.memory.memory import Memory
 from everlearn.memory.storage.interface import StoredEvent
+from everlearn.service.mqtt_outbox import Outbox
 from everlearn.service.served import Served, Service, answer_facts
 
 if TYPE_CHECKING:
-    from paho.mqtt.client import Client, MQTTMessage, MQTTMessageInfo
+    from paho.mqtt.client import Client, MQTTMessage
 
 LOG = logging.getLogger("everlearn.service")
 
 # Home Assistant publishes its start here; it then needs the full state again.
 HOME_ASSISTANT_STATUS = "homeassistant/status"
-# Pictures that may wait to be asked about, and messages that may wait to be sent.
+# Pictures that may wait to be asked about; messages that may wait when an event is published, when
+# an answer or names are, or when the full state is.
 WAITING_PICTURES = 8
 WAITING_MESSAGES = 1_000
+WAITING_STATES = 2_000
+WAITING_FULL_STATES = 4_000
 # Delay before names that cannot be published now are tried again.
 BUSY_SECONDS = 0.5
+# Time limit for saying that the service is offline, and how often its arrival is checked.
+CLOSING_SECONDS = 5.0
+CLOSING_PAUSE = 0.02
 LARGEST_PICTURE = 32 * 1024 * 1024
 MOST_NAMES = 1_000
 # Events after which the names, or their counts, may differ.
@@ -111,12 +118,14 @@ class Mqtt:
         self._names_to_publish: set[str] = set()
         self._wake = threading.Event()
         self._stopping = False
-        # How many pictures were not answered, and states not published.
+        # How many pictures were not answered, and messages not published.
         self.failed = 0
+        # Events dropped since the broker was last reached.
+        self._dropped = 0
         self._client: Client = Client(
             CallbackAPIVersion.VERSION2, client_id=_client_id(self.device, shared=bool(self._fleet))
         )
-        self._client.max_queued_messages_set(WAITING_MESSAGES)
+        self._outbox = Outbox(self._client)
         self._client.will_set(self._status, "offline", qos=1, retain=True)
         self._client.reconnect_delay_set(1, 60)
         if username:
@@ -155,7 +164,7 @@ class Mqtt:
 
     def _publish_answer(self, topic: str, facts: dict[str, Any]) -> None:
         self._answers[topic] = facts | {"time": time.time()}
-        self._publish(topic, self._answers[topic], retain=True)
+        self._publish_state_of(topic, self._answers[topic])
 
     def gauges(self) -> list[tuple[str, str, float]]:
         """Gauges for the metrics."""
@@ -163,17 +172,28 @@ class Mqtt:
 
     def deliver(self, memory: str, event: StoredEvent) -> Callable[[], bool]:
         """Publish an event of a database; the result tells whether the broker has it."""
-        told = {"event": event.kind, "id": event.number} | event.facts
-        sent = self._publish(f"{self._root}/{memory}/event", told)
+        topic = f"{self._root}/{memory}/event"
+        told = _json({"event": event.kind, "id": event.number} | event.facts)
+        sent = self._outbox.publish_within(WAITING_MESSAGES, topic, told)
         if event.kind in NAME_CHANGES:
             self._publish_names_soon(memory)
-        return sent.is_published
+
+        def arrived() -> bool:
+            nonlocal sent
+            if sent is None:  # too many waited; the database keeps it until there is room
+                sent = self._outbox.publish_within(WAITING_MESSAGES, topic, told)
+            return sent is not None and sent()
+
+        return arrived
 
     def close(self) -> None:
         """Publish that the service is offline, and disconnect."""
         self._stop()
         if self._client.is_connected():
-            self._client.publish(self._status, "offline", qos=1, retain=True).wait_for_publish(5)
+            arrived = self._outbox.publish(self._status, "offline", retain=True)
+            end = time.monotonic() + CLOSING_SECONDS
+            while not arrived() and time.monotonic() < end:
+                time.sleep(CLOSING_PAUSE)
         self._client.disconnect()
         self._client.loop_stop()
 
@@ -190,6 +210,9 @@ class Mqtt:
 
     def _on_connect(self, client: "Client", *_: Any) -> None:
         LOG.warning("connected to the MQTT broker at %s", self._broker)
+        if self._dropped:
+            LOG.warning("%d events were not published while it was away", self._dropped)
+            self._dropped = 0
         client.subscribe(HOME_ASSISTANT_STATUS)
         if self._fleet:
             client.subscribe(self._status)
@@ -201,16 +224,19 @@ class Mqtt:
         self._publish_state()
 
     def _publish_state(self) -> None:
-        """Publish the full state, all of it retained."""
+        """Publish the full state, all of it retained, however many events wait.
+
+        A broker that accepts connections and acknowledges nothing is sent it a few times only.
+        """
         for name in self._service.served:
             for topic, config in discovery(self.device, name):
-                self._publish(topic, config, retain=True)
+                self._publish_fully(topic, _json(config))
             self._names_to_publish.add(name)
         for topic, answer in list(self._answers.items()):
             # A restarted broker has lost its retained messages.
-            self._publish(topic, answer, retain=True)
+            self._publish_fully(topic, _json(answer))
         self._wake.set()
-        self._client.publish(self._status, "online", qos=1, retain=True)
+        self._publish_fully(self._status, "online")
 
     def _on_message(self, _client: "Client", _data: Any, message: "MQTTMessage") -> None:
         if message.topic == HOME_ASSISTANT_STATUS:
@@ -220,7 +246,7 @@ class Mqtt:
         if message.topic == self._status:
             if message.payload == b"offline" and not self._stopping:
                 # Another replica went offline; this one is still there.
-                self._client.publish(self._status, "online", qos=1, retain=True)
+                self._publish_fully(self._status, "online")
             return
         words = message.topic.split("/")
         served = self._service.served.get(words[2]) if len(words) > 3 else None
@@ -274,7 +300,7 @@ class Mqtt:
                 name = self._names_to_publish.pop()
                 try:
                     known = self._service.served[name].ask(_names_payload).result()
-                    self._publish(f"{self._root}/{name}/names", known, retain=True)
+                    self._publish_state_of(f"{self._root}/{name}/names", known)
                 except TooBusy:  # published when there is time
                     self._names_to_publish.add(name)
                     time.sleep(BUSY_SECONDS)
@@ -282,11 +308,29 @@ class Mqtt:
                     self.failed += 1
                     LOG.exception("the names of a Memory could not be published")
 
-    def _publish(
-        self, topic: str, said: dict[str, Any], *, retain: bool = False
-    ) -> "MQTTMessageInfo":
-        text = json.dumps(said, ensure_ascii=False)
-        return self._client.publish(topic, text, qos=1, retain=retain)
+    def _publish(self, topic: str, said: dict[str, Any]) -> None:
+        """Publish an event, unless too many wait."""
+        if self._outbox.publish_within(WAITING_MESSAGES, topic, _json(said)) is None:
+            if not self._dropped:
+                LOG.warning("too many events wait for the MQTT broker; the next are dropped")
+            self._dropped += 1
+            self.failed += 1
+
+    def _publish_state_of(self, topic: str, said: dict[str, Any]) -> None:
+        """Publish something retained; while there is no connection, it waits for ``_on_connect``.
+
+        Only the latest is worth sending then, and it is sent however many events wait.
+        """
+        if self._client.is_connected():
+            self._outbox.publish_within(WAITING_STATES, topic, _json(said), retain=True)
+
+    def _publish_fully(self, topic: str, text: str) -> None:
+        """Publish a part of the full state."""
+        self._outbox.publish_within(WAITING_FULL_STATES, topic, text, retain=True)
+
+
+def _json(said: dict[str, Any]) -> str:
+    return json.dumps(said, ensure_ascii=False)
 
 
 def discovery(device: str, memory: str) -> list[tuple[str, dict[str, Any]]]:

@@ -145,7 +145,7 @@ def make_server(
         host=host,
         port=port,
         http=http_protocol(settings),
-        ws=websocket_protocol(service.held),
+        ws=websocket_protocol(settings, service.held),
         ws_max_size=settings.body_bytes,
         ws_per_message_deflate=False,
         log_config=None,

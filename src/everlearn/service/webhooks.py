@@ -45,6 +45,8 @@ FRAMES = frozenset({"unknown"})
 TRIES = 6
 ANSWER_SECONDS = 10.0
 LONGEST_PAUSE = 60.0
+# Time limit for waiting events at the end of the service.
+CLOSING_SECONDS = 5.0
 # Frequent events that are not sent.
 UNSENT = frozenset({"progress", "answered"})
 
@@ -66,10 +68,8 @@ class WaitingEvents:
     def __init__(self, most: int) -> None:
         self._most = most
         self._events: deque[dict[str, Any]] = deque()
+        self._taken: dict[str, Any] | None = None
         self._changed = threading.Condition()
-
-    def __len__(self) -> int:
-        return len(self._events)
 
     def put(self, event: dict[str, Any]) -> dict[str, Any] | None:
         """Queue an event; returns the event that was dropped, which may be this one."""
@@ -101,16 +101,18 @@ class WaitingEvents:
         return event if full or event["event"] in FRAMES else None
 
     def get(self, seconds: float) -> dict[str, Any] | None:
-        """The next event; ``None`` on timeout."""
+        """The next event, unfinished until the next call; ``None`` on timeout."""
         with self._changed:
+            self._taken = None
             if not self._events:
                 self._changed.wait(seconds)
-            return self._events.popleft() if self._events else None
+            self._taken = self._events.popleft() if self._events else None
+            return self._taken
 
-    def waiting(self) -> list[dict[str, Any]]:
-        """The waiting events, in order."""
+    def unfinished(self) -> list[dict[str, Any]]:
+        """The event that is being sent and the waiting ones, in order."""
         with self._changed:
-            return list(self._events)
+            return ([] if self._taken is None else [self._taken]) + list(self._events)
 
 
 def _are_combined(last: dict[str, Any], event: dict[str, Any]) -> bool:
@@ -153,6 +155,10 @@ class Webhook:
         self._first_pause = first_pause
         self._events = WaitingEvents(waiting)
         self._stopping = threading.Event()
+        # After the end nothing is counted any more, under this lock.
+        self._gate = threading.Lock()
+        self._closed = False
+        self._failed_at_end = 0
         self._thread = threading.Thread(target=self._run, name="everlearn webhook", daemon=True)
         self._thread.start()
 
@@ -175,14 +181,34 @@ class Webhook:
         self.put(_message(event.number, event.time, memory, event.kind, event.facts))
         return done.is_set
 
-    def close(self, seconds: float = 5.0) -> None:
-        """Send waiting events until the timeout; then drop the rest and log how many."""
+    @property
+    def unfinished(self) -> int:
+        """Number of events that wait or are being sent."""
+        return 0 if self._closed else len(self._events.unfinished())
+
+    def stop(self) -> None:
+        """Try each waiting event once more, without pauses."""
         self._stopping.set()
+
+    def close(self, seconds: float = CLOSING_SECONDS) -> None:
+        """Send waiting events until the timeout; then log and count those that did not arrive."""
+        self.stop()
         self._thread.join(seconds)
-        left = sum(_awaited(event) not in self._deliveries for event in self._events.waiting())
-        if left:
-            self.lost += left
-            LOG.warning("%d events were not sent to %s before the end", left, self._parts.hostname)
+        with self._gate:
+            left = self._events.unfinished()
+            self._closed = True
+        lost = [event for event in left if _awaited(event) not in self._deliveries]
+        self.lost += len(lost)
+        host = self._parts.hostname
+        if gone := self._failed_at_end + len(lost):
+            LOG.warning("%d events were not delivered to %s before the end", gone, host)
+        if later := len(self._deliveries):
+            LOG.warning(
+                "%d events were not delivered to %s before the end; another replica sends them, or "
+                "the next start",
+                later,
+                host,
+            )
 
     def _run(self) -> None:
         while True:
@@ -197,14 +223,23 @@ class Webhook:
             except Exception:
                 LOG.exception("a webhook failed")
                 arrived = False
-            if arrived:
-                self.sent += 1
-            elif _awaited(event) in self._deliveries and self._stopping.is_set():
-                # Not dropped: the next replica sends it.
-                continue
-            else:
-                self.lost += 1
-            self._finish(event)
+            with self._gate:
+                if self._closed:
+                    return
+                self._note(event, arrived=arrived)
+
+    def _note(self, event: dict[str, Any], *, arrived: bool) -> None:
+        """Count an event that has arrived or was given up."""
+        if arrived:
+            self.sent += 1
+        elif not self._stopping.is_set():
+            self.lost += 1
+        elif _awaited(event) in self._deliveries:
+            return  # not dropped: the next replica sends it
+        else:
+            self.lost += 1
+            self._failed_at_end += 1
+        self._finish(event)
 
     def _send(self, number: int, body: bytes) -> bool:
         """Post an event until it is accepted or given up; returns whether it was accepted."""
@@ -284,9 +319,16 @@ class Webhooks:
 
     def gauges(self) -> list[tuple[str, str, float]]:
         """Gauges for the metrics."""
-        sent, lost = sum(h.sent for h in self.hooks), sum(h.lost for h in self.hooks)
-        return [("everlearn_webhooks_lost", "", lost), ("everlearn_webhooks_sent", "", sent)]
+        return [
+            ("everlearn_webhooks_lost", "", sum(hook.lost for hook in self.hooks)),
+            ("everlearn_webhooks_sent", "", sum(hook.sent for hook in self.hooks)),
+            ("everlearn_webhooks_waiting", "", sum(hook.unfinished for hook in self.hooks)),
+        ]
 
-    def close(self) -> None:
+    def close(self, seconds: float = CLOSING_SECONDS) -> None:
+        """Send waiting events to all receivers side by side, until the timeout."""
         for hook in self.hooks:
-            hook.close()
+            hook.stop()
+        end = time.monotonic() + seconds
+        for hook in self.hooks:
+            hook.close(max(0.0, end - time.monotonic()))

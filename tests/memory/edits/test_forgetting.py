@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from everlearn import Memory, NearestClassMean, StreamingLDA
 from everlearn.cli.app import app
 from everlearn.errors import InvalidInput, NothingToUndo, OtherName
-from everlearn.memory.storage.journal import WINDOW
+from everlearn.memory.storage.log import WINDOW
 
 
 @pytest.fixture
@@ -35,6 +35,21 @@ def test_an_empty_argument_forgets_nothing(taught, word, option, erase):
 def run(memory, *words, **options):
     memory.close()
     return CliRunner().invoke(app, ["-m", str(memory.path), *map(str, words)], **options)
+
+
+@pytest.mark.parametrize("erase", [[], ["--erase"]])
+def test_a_source_that_is_no_path_is_forgotten_from_the_command_line(tmp_path, monkeypatch, erase):
+    """As a service gets it from clients; a path below the current folder comes first."""
+    monkeypatch.chdir(tmp_path)
+    with Memory(tmp_path / "memory") as memory:
+        memory.teach([1.0, 0.0], "a", source="camera/1.jpg")
+        memory.teach([0.0, 1.0], "b", source=str(tmp_path / "camera" / "1.jpg"))
+    result = run(memory, "forget", *erase, "--source", "camera", "--yes")
+    assert "forgot 1 teaching of 1 name (b)" in result.stdout
+    result = run(memory, "forget", *erase, "--source", "camera", "--yes")
+    assert "forgot 1 teaching of 1 name (a)" in result.stdout
+    result = run(memory, "forget", *erase, "--source", "camera", "--yes")
+    assert result.exit_code == 1
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from attacks.hostile_images import photograph, saved
 from everlearn import Memory
 from everlearn.errors import NotFinite, WrongShape
 from everlearn.images.embedders import Pixels
+from everlearn.memory.storage.log import counting_examples
 
 
 class Watched(Pixels):
@@ -47,7 +48,7 @@ def test_a_file_that_changes_while_it_is_taught_does_not_stop_the_others(tmp_pat
 def test_embedded_examples_are_validated_like_vectors(tmp_path):
     with Memory(tmp_path) as memory:
         memory.teach([1.0, 2.0], "cup")
-        ((_, example),) = memory._opened.journal.examples()
+        ((_, example),) = counting_examples(memory._opened.journal)
         wrong = [
             (np.array([1.0, np.nan], np.float32), NotFinite),
             (np.array([1.0, 2.0]), WrongShape),

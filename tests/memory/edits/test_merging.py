@@ -14,6 +14,7 @@ from everlearn import Memory
 from everlearn.cli.app import app
 from everlearn.images.embedders import Pixels
 from everlearn.memory.edits.merging import are_equal
+from everlearn.memory.storage.log import counting_examples
 from everlearn.memory.storage.rows import Example, TaughtBox
 from everlearn.regions.boxes import Box
 
@@ -72,10 +73,10 @@ def test_a_forget_is_passed_on_by_sync(two, erase):
     assert counts(b) == {"cup": 4, "pen": 3}
 
 
-@pytest.mark.parametrize("looks", [0, 10**9])
-def test_both_ways_to_look_up_pictures_merge_identically(two, looks, monkeypatch):
+@pytest.mark.parametrize("per_lookup", [0, 10**9])
+def test_both_ways_to_look_up_pictures_merge_identically(two, per_lookup, monkeypatch):
     """One by one (0), or by reading everything that counts."""
-    monkeypatch.setattr("everlearn.memory.edits.merging.SINGLE_LOOKS", looks)
+    monkeypatch.setattr("everlearn.memory.edits.merging.ROWS_PER_LOOKUP", per_lookup)
     a, b = two
     teach(a, range(30), "cup")
     teach(a, range(40, 43), "pen")
@@ -94,7 +95,7 @@ def test_both_ways_to_look_up_pictures_merge_identically(two, looks, monkeypatch
     assert counts(a) == {"cup": 30, "lamp": 2, "mug": 1}
     assert counts(a) == counts(b)
     # Looked up one by one, no query returns more than the names of a few pictures.
-    assert (max(read) >= 30) == (looks > 0)
+    assert (max(read) >= 30) == (per_lookup > 0)
 
 
 def test_a_tombstone_is_passed_on_to_a_third_memory(two, tmp_path):
@@ -250,12 +251,12 @@ def number_of(memory, box):
     return number
 
 
-@pytest.mark.parametrize("looks", [0, 10**9])
+@pytest.mark.parametrize("per_lookup", [0, 10**9])
 @pytest.mark.parametrize("erase", [False, True])
 @pytest.mark.parametrize("gone", [LEFT, RIGHT, None])
-def test_a_forgotten_box_stays_away_and_is_passed_on(crowd, gone, erase, looks, monkeypatch):
+def test_a_forgotten_box_stays_away_and_is_passed_on(crowd, gone, erase, per_lookup, monkeypatch):
     """Although the picture still counts under the same name, by another box or as a whole."""
-    monkeypatch.setattr("everlearn.memory.edits.merging.SINGLE_LOOKS", looks)
+    monkeypatch.setattr("everlearn.memory.edits.merging.ROWS_PER_LOOKUP", per_lookup)
     a, b, _ = crowd
     rest = {LEFT, RIGHT, None} - {gone}
     a.forget(id=number_of(a, gone), erase=erase)
@@ -356,7 +357,7 @@ def test_a_journal_from_before_boxes_is_merged_with_its_conflicts(tmp_path):
     shutil.copytree(GOLDEN, tmp_path / "old")
     with Memory(tmp_path / "old", read_only=True) as old, Memory(tmp_path / "new") as new:
         assert not old._opened.journal.db.has_table("boxes")
-        name, example = next(old._opened.journal.examples())
+        name, example = next(counting_examples(old._opened.journal))
         new.teach(example, "another name")
         (conflict,) = new.merge(old).conflicts
         assert (conflict.here, conflict.there) == (("another name",), name)

@@ -256,6 +256,90 @@ def test_pictures_that_were_moved_are_found_again(tmp_path, photos):
         assert memory.reembed(Pixels(size=8), drop=True).done == 11
 
 
+NOT_UTF8 = "caf\udce9"
+
+
+@pytest.mark.parametrize("mode", ["whole", "main"])
+def test_pictures_whose_paths_are_not_utf8_are_read_again(tmp_path, photos, mode):
+    inside = tmp_path / f"{NOT_UTF8} \udcff"
+    inside.mkdir()
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        for path, name in photos:
+            memory.teach(path.rename(inside / f"{NOT_UTF8}{path.name}"), name)
+        done = memory.reembed(Pixels(size=8), regions=mode)
+        assert (done.done, done.left_out) == (12, ())
+        assert memory.image(1) == (inside / f"{NOT_UTF8}0-0.png").read_bytes()
+
+
+def test_an_escape_in_a_path_is_read_as_it_is_written(tmp_path, photos):
+    """A backslash is a character of a path too."""
+    written = photos[0][0].rename(tmp_path / "caf\\udce9.png")
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach(written, "cup")
+        assert memory.image(1) == written.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("old", NOT_UTF8), (NOT_UTF8, "new"), (NOT_UTF8, "é\udcff")]
+)
+@pytest.mark.parametrize("folder", [True, False])
+def test_pictures_are_relocated_from_and_to_paths_that_are_not_utf8(
+    tmp_path, photos, old, new, folder
+):
+    before, after = tmp_path / old, tmp_path / new
+    before.mkdir()
+    inside = f"{NOT_UTF8}.png"
+    picture = photos[0][0].rename(before / inside)
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach(picture, "cup")
+        before.rename(after)
+        if folder:
+            done = memory.relocate(before, after)
+        else:
+            done = memory.relocate(picture, after / inside)
+        assert (done.moved, done.missing) == (1, ())
+        assert memory.image(1) == (after / inside).read_bytes()
+        assert memory.reembed(Pixels(size=8)).done == 1
+
+
+def test_a_picture_taught_again_from_a_path_that_is_not_utf8_keeps_its_first(tmp_path, photos):
+    """Its file is still there; a file that is gone is followed."""
+    first = photos[0][0].rename(tmp_path / f"{NOT_UTF8}.png")
+    copy = tmp_path / "copy.png"
+    copy.write_bytes(first.read_bytes())
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach(first, "cup")
+        memory.teach(copy, "cup")
+        copy.unlink()
+        assert memory.image(1) == first.read_bytes()
+        moved = first.rename(tmp_path / f"{NOT_UTF8}-moved.png")
+        memory.teach(moved, "cup")
+        assert memory.image(1) == moved.read_bytes()
+
+
+@pytest.mark.parametrize("mode", ["whole", "main"])
+def test_progress_counts_pictures_that_cannot_be_read_and_those_of_an_earlier_run(
+    tmp_path, photos, mode
+):
+    with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
+        memory.teach_many(photos)
+        memory.forget(photos[5][0])
+        for gone in (0, 6, 11):
+            photos[gone][0].unlink()
+        photos[3][0].write_bytes(b"another file")
+        steps = []
+
+        def note(done, total):
+            steps.append((done, total))
+
+        with pytest.raises(PicturesMissing):
+            memory.reembed(Pixels(size=8), note, regions=mode)
+        assert steps == [(done, 12) for done in range(1, 13)]
+        steps.clear()  # the second run begins with what the first one collected
+        memory.reembed(Pixels(size=8), note, regions=mode, drop=True)
+        assert steps == [(done, 12) for done in range(8, 13)]
+
+
 def test_teaching_a_moved_file_again_updates_its_path(tmp_path, photos):
     with Memory(tmp_path / "memory", embedder=Pixels(size=4)) as memory:
         memory.teach_many(photos)

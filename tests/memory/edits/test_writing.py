@@ -7,6 +7,7 @@ import pytest
 from everlearn import Memory
 from everlearn.errors import InvalidLabel, UnknownLabel
 from everlearn.memory.edits.writing import misspelled
+from everlearn.memory.storage.appending import set_name
 from everlearn.memory.storage.journal import Journal
 
 
@@ -81,7 +82,7 @@ def test_nothing_is_renamed_to_a_reserved_word(memory, word):
 
 def test_a_reserved_name_of_an_older_version_can_be_renamed_and_forgotten(memory):
     with memory._opened.one_change() as journal:
-        journal.set_name(journal.id_of_name("Purple Finch"), "unknown")
+        set_name(journal, journal.id_of_name("Purple Finch"), "unknown")
     assert memory.rename("unknown", "Wren") == "Wren"
     assert list(memory.names()) == ["Wren"]
 
@@ -118,6 +119,53 @@ def test_capitals_beyond_ascii_are_the_same_name(memory, first, again):
     memory.teach([0.0, 1.0], first)
     memory.teach([0.1, 1.0], again)
     assert memory.names()[first].count == 2
+
+
+@pytest.mark.parametrize("again", ["Ｐｕｒｐｌｅ　Ｆｉｎｃｈ", "purple\u00a0ﬁnch"])
+def test_another_encoding_of_a_name_makes_no_second_class(memory, again):
+    memory.teach([0.1, 1.0], again)
+    memory.teach_many([([0.2, 1.0], again)])
+    assert {name: record.count for name, record in memory.names().items()} == {"Purple Finch": 3}
+    assert misspelled(again[:-1], ["Purple Finch"]) == "Purple Finch"
+    assert misspelled("shelf １", ["shelf 2"]) is None
+
+
+def test_a_name_with_an_invisible_character_is_refused(memory):
+    before = memory.info()["log_entries"]
+    for name in ("Purple\u3164Finch", "Purple\u200bFinch", "\u3164"):
+        for change in (
+            lambda name=name: memory.teach([0.5, 0.5], name),
+            lambda name=name: memory.correct([0.5, 0.5], name),
+            lambda name=name: memory.rename("Purple Finch", name),
+        ):
+            with pytest.raises(InvalidLabel, match=r"invisible.* U\+"):
+                change()
+    assert memory.info()["log_entries"] == before
+    assert list(memory.names()) == ["Purple Finch"]
+
+
+def test_an_invisible_character_in_a_name_of_an_older_version(memory, tmp_path):
+    """The Memory opens, the name is no second class, and it can be renamed and forgotten."""
+    old = "Purple\u3164 Finch"
+    with memory._opened.one_change() as journal:
+        set_name(journal, journal.id_of_name("Purple Finch"), old)
+    memory.close()
+    with Memory(tmp_path / "memory") as again:
+        again.teach([0.9, 0.1], "purple finch")
+        assert again.names()[old].count == 2
+        assert again.would_forget(name=old).count == 2
+        assert again.rename(old, "Purple Finch") == "Purple Finch"
+        assert list(again.names()) == ["Purple Finch"]
+
+
+@pytest.mark.parametrize("text", ["purp", "ｐｕｒｐ", "PURPLE  FIN", "ﬁn"])
+def test_names_are_searched_in_any_spelling(memory, text):
+    memory.teach([0.0, 1.0], "Ｐｕｒｐｌｅ ﬁngers")
+    memory.teach([0.1, 1.0], "100% _wool")
+    both = ["Purple Finch", "Ｐｕｒｐｌｅ ﬁngers"]
+    assert sorted(memory.names(text)) == both
+    assert list(memory.names(text, limit=1, offset=1)) == both[1:]
+    assert list(memory.names("0% _")) == ["100% _wool"]
 
 
 def test_a_forgotten_name_does_not_determine_the_spelling(memory):

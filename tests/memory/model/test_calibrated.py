@@ -9,10 +9,9 @@ from sklearn.base import clone
 from attacks import traces
 from everlearn import Memory
 from everlearn.errors import CannotRead
-from everlearn.memory.model import calibrated, follower, live, recalibration
+from everlearn.memory.model import calibrated, follower, live, recalibration, sample
 from everlearn.memory.model.calibrated import familiarity_of
 from everlearn.memory.model.model import Model
-from everlearn.memory.storage.journal import Journal
 
 WIDTH, NAMES = 12, 30
 
@@ -269,7 +268,7 @@ def test_after_an_interrupted_slice_a_recalibration_begins_again(
         memory.teach_many(examples[140:])
         memory.ask(question)
         with monkeypatch.context() as patch:
-            patch.setattr(Journal, "counting", fails)
+            patch.setattr(sample, "counting_among", fails)
             for _ in range(50):
                 try:
                     memory.ask(question)

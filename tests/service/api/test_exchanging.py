@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from everlearn import Client, Memory, errors
 from everlearn.cli.app import app
 from everlearn.memory.edits.writing import begin, ensure_kind
+from everlearn.memory.storage.appending import add_teaching
 from everlearn.memory.storage.rows import Example, TaughtBox
 from everlearn.memory.storage.sqlite.database import FILE
 from everlearn.regions.boxes import Box
@@ -90,7 +91,7 @@ def test_forgotten_and_erased_teachings_do_not_come_back(client, home, other, ve
         with third._opened.one_change() as journal:
             old = Example(vectors[4], "", digest_of(vectors[4]), taught_at=1.0)
             ensure_kind(journal, old)
-            journal.add(begin(journal, "teach"), "cup", old)
+            add_teaching(journal, begin(journal, "teach"), "cup", old)
         assert client.merge(third).kept_out == 1
 
 
@@ -130,13 +131,13 @@ def test_a_file_that_is_not_a_journal_is_refused_and_changes_nothing(client, hom
     before = home.position
     for body in (b"", b"no journal", bytes(5000)):
         with pytest.raises((errors.NotAMemory, errors.DamagedJournal, errors.CannotRead)):
-            client._sent_part(body)
+            client._service.change_by_file("merge", body, client_module.JOURNAL_TYPE)
     other.backup(tmp_path / "copy")
     data = bytearray((tmp_path / "copy" / FILE).read_bytes())
     for at in range(2000, len(data), 997):
         data[at] ^= 1
     with pytest.raises(errors.EverlearnError):
-        client._sent_part(bytes(data))
+        client._service.change_by_file("merge", bytes(data), client_module.JOURNAL_TYPE)
     assert home.position == before
 
 

@@ -47,6 +47,6 @@ def test_changes_of_a_memory_in_a_database_are_answered(address):
             assert client.ignore_unknowns(group.id) == 1
             client.undo()
             assert client.name_unknowns(group.id, "yellow") == 1
-            assert client._change("strictness", {"accept": 0.9}) == {"accept": 0.9}
+            assert client._service.change("strictness", {"accept": 0.9}) == {"accept": 0.9}
         assert memory.names()["yellow"].count == 1
         assert memory.accept == 0.9

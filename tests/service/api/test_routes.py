@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 
 from everlearn import Memory
+from everlearn.memory.storage.log import counting_examples
 from tests.service.conftest import picture, wait_until
 
 
@@ -171,7 +172,7 @@ def test_concurrent_teachings_are_not_lost(api, memories, tmp_path, rng):
     assert len(taught) == 96
     stored = {vector.tobytes(): f"name {n % 3}" for n in range(8) for vector in vectors[n]}
     with Memory(tmp_path / "replay") as replay:
-        for name, example in memories["home"]._opened.journal.examples():
+        for name, example in counting_examples(memories["home"]._opened.journal):
             assert stored.pop(example.vector.tobytes()) == name
             replay.teach(example.vector, name)
         assert not stored

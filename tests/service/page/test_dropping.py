@@ -110,6 +110,41 @@ def test_counts_are_correct_after_stop(browse, live, memories, tmp_path):
 
 
 @browser_only
+def test_a_folder_dropped_while_another_is_taught_waits_and_each_is_one_operation(
+    browse, live, memories, tmp_path
+):
+    for place, green in (("first", 0), ("second", 250)):
+        (tmp_path / place / place).mkdir(parents=True)
+        for number in range(6):
+            data = picture(40 * number, green, 0)
+            (tmp_path / place / place / f"{number}.png").write_bytes(data)
+    home = memories["home"]
+    page = browse(camera=False)
+    held = []
+    released = []
+    page.route("**/v1/teach*", lambda route: route.continue_() if released else held.append(route))
+    page.goto(f"{live}/?token={TOKEN}")
+    drop(page, tmp_path / "first")
+    page.locator("#folders button[value=teach]").click()
+    see(page.locator("#work-text")).to_contain_text("of 6")
+    drop(page, tmp_path / "second")
+    see(page.locator("#notice")).to_contain_text("follow after the ones before")
+    see(page.locator("#folders")).to_be_hidden()
+    released.append(True)
+    for route in held:
+        route.continue_()
+    page.locator("#folders button[value=teach]").click()
+    see(page.locator("#undo")).to_have_attribute("title", "Undo: teach, 6 pictures (second)")
+    see(page.locator("#undo")).to_be_enabled()
+    assert [(one.kind, one.count, one.names) for one in home.history()] == [
+        ("teach", 6, ("second",)), ("teach", 6, ("first",)),
+    ]  # fmt: skip
+    page.locator("#undo").click()
+    see(page.locator("#notice")).to_have_text("Undone: teach, 6 pictures (second)")
+    assert set(home.names()) == {"first"}
+
+
+@browser_only
 def test_undo_is_refused_where_something_newer_was_done(browse, live, memories, tmp_path):
     home = memories["home"]
     home.teach(picture(200, 0, 0), "red")

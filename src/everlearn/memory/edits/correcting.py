@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from everlearn.memory.edits.writing import begin, ensure_kind
+from everlearn.memory.storage.appending import add_teaching, move, stop_counting
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
 
@@ -45,12 +46,12 @@ def correct(journal: Journal, example: Example, name: str, *, also: bool) -> Cor
         return Correction(name, (), taught=False)
     operation = begin(journal, "correct")
     if right:
-        journal.stop_counting(operation, wrong)
+        stop_counting(journal, operation, wrong)
     elif wrong:
         # One teaching stays, under the right name: the same image counts once.
-        journal.stop_counting(operation, wrong[1:])
-        journal.move(operation, wrong[:1], name)
+        stop_counting(journal, operation, wrong[1:])
+        move(journal, operation, wrong[:1], name)
     else:
-        journal.add(operation, name, example)
+        add_teaching(journal, operation, name, example)
     journal.db.record_event("corrected", name=name, moved_from=list(moved_from))
     return Correction(name, moved_from, taught=not right and not wrong)

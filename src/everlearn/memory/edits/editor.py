@@ -11,7 +11,7 @@ from typing import Any
 
 from everlearn.errors import AlreadyThere, InvalidParameter, NotMergeable
 from everlearn.images.embedders import Embedder
-from everlearn.images.folders import folded, is_reserved, require_name, tidy
+from everlearn.images.names import folded, is_reserved, is_storable, require_name, tidy
 from everlearn.memory.answers import Outcome, Summary
 from everlearn.memory.edits import operations
 from everlearn.memory.edits.before_reembed import keep_before, remove_before, undo_reembed
@@ -37,6 +37,7 @@ from everlearn.memory.model.strictness import ACCEPT, require_accept
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
 from everlearn.memory.storage import receipts
+from everlearn.memory.storage.appending import stop_counting
 from everlearn.memory.storage.integrity import require_intact
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import Example
@@ -125,17 +126,17 @@ class Editor:
         with self._opened.one_change() as journal:
             found = selection.found(journal, self.intake, forgotten=False)
             tally = journal.tally(found)
-            journal.stop_counting(begin(journal, "forget"), found)
+            stop_counting(journal, begin(journal, "forget"), found)
             journal.db.record_event("forgotten", count=len(found), names=tally)
         return Forgotten(len(found), tally)
 
     def would_forget(self, selection: TeachingSelection, *, erase: bool) -> Forgotten:
-        def look() -> Forgotten:
+        def found_and_counted() -> Forgotten:
             journal = self._opened.journal
             found = selection.found(journal, self.intake, forgotten=erase)
             return Forgotten(len(found), journal.tally(found))
 
-        return self._opened.read(look)
+        return self._opened.read(found_and_counted)
 
     def erase(self, selection: TeachingSelection) -> Forgotten:
         opened = self._opened
@@ -171,7 +172,8 @@ class Editor:
             receipts.remember_checkpoint(journal, address)
 
     def rename(self, old: str, new: str) -> str:
-        require_name(old)
+        if not (isinstance(old, str) and is_storable(old)):
+            require_name(old)
         require_name(new)
         with self._opened.changing() as journal:
             spelling = Spelling(journal)

@@ -16,7 +16,9 @@ import numpy as np
 
 from everlearn.errors import AlreadyThere, CannotWrite
 from everlearn.memory.edits.writing import begin, keep_operation
+from everlearn.memory.storage.appending import add_teachings, stop_counting
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import counting_examples
 from everlearn.memory.storage.rows import Example, TaughtBox
 from everlearn.memory.storage.sqlite.database import FILE
 from everlearn.memory.storage.sqlite.folder import FolderStorage
@@ -35,14 +37,14 @@ def parts(journal: Journal, place: Path, most_bytes: int) -> Iterator[Path]:
     Call inside one view of the journal. All pictures and boxes with several names are in the last
     part, whatever its size.
     """
-    counted, buried = counting(journal), Tombstones(journal)
+    counted, tombstones = counting(journal), Tombstones(journal)
     names = Counter(same for same, _ in counted)
     together = {same for same, n in names.items() if n > 1}
-    together |= {pair[0] for pair in counted if buried.since(pair) is not None}
+    together |= {pair[0] for pair in counted if tombstones.since(pair) is not None}
     part: Examples = []
     last: Examples = []
     size = 0
-    for number, (name, example) in enumerate(journal.examples()):
+    for number, (name, example) in enumerate(counting_examples(journal)):
         dated = replace(example, taught_at=counted[example.same_as, name])
         if example.same_as in together:
             last.append((name, dated))
@@ -52,9 +54,9 @@ def parts(journal: Journal, place: Path, most_bytes: int) -> Iterator[Path]:
         if size > most_bytes:
             yield _written(journal, place / str(number), part)
             part, size = [], 0
-    forgotten = {pair: when for pair, when in buried.forgotten.items() if pair not in counted}
+    forgotten = {pair: when for pair, when in tombstones.forgotten.items() if pair not in counted}
     path = place / "last"
-    yield _written(journal, path, part + last, forgotten, buried)
+    yield _written(journal, path, part + last, forgotten, tombstones)
 
 
 def _written(
@@ -62,7 +64,7 @@ def _written(
     folder: Path,
     examples: Examples,
     forgotten: dict[Pair, float] | None = None,
-    buried: Tombstones | None = None,
+    tombstones: Tombstones | None = None,
 ) -> Path:
     """Write one part into a new folder; returns its file."""
     try:
@@ -77,17 +79,17 @@ def _written(
             for key, value in source.facts(*FACTS).items():
                 if value:
                     journal.set_fact(key, value)
-            journal.add_many(begin(journal, "teach"), examples)
+            add_teachings(journal, begin(journal, "teach"), examples)
             for ((digest, box), name), when in (forgotten or {}).items():
                 region = None if box is None else TaughtBox(box, found=False)
                 no_vector = Example(
                     np.zeros(1, np.float32), "", digest, region=region, taught_at=when
                 )
-                (gone,) = journal.add_many(begin(journal, "teach"), [(name, no_vector)])
+                (gone,) = add_teachings(journal, begin(journal, "teach"), [(name, no_vector)])
                 operation = begin(journal, "forget")
                 keep_operation(journal, (operation, "forget", when, 0, 0, None, None))
-                journal.stop_counting(operation, [gone])
-            if buried is not None:
-                copy_tombstones(journal, buried.erased)
+                stop_counting(journal, operation, [gone])
+            if tombstones is not None:
+                copy_tombstones(journal, tombstones.erased)
         db.tidy()
     return folder / FILE

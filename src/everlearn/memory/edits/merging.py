@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from everlearn.errors import InvalidParameter, OtherName
-from everlearn.images.folders import folded
+from everlearn.images.names import folded
 from everlearn.memory.edits.writing import (
     Spelling,
     TeachingWriter,
@@ -20,14 +20,16 @@ from everlearn.memory.edits.writing import (
     continued,
     in_parts,
 )
+from everlearn.memory.storage.appending import move, stop_counting
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import counting_examples
 from everlearn.memory.storage.rows import Example, ImageAndBox
 from everlearn.memory.storage.tombstones import Pair, Tombstones, copy_tombstones, counting
 from everlearn.memory.words import counted, teachings
 from everlearn.regions.boxes import Box
 
 # Looking up one picture takes as long as reading this many together.
-SINGLE_LOOKS = 10
+ROWS_PER_LOOKUP = 10
 
 
 @dataclass(frozen=True)
@@ -135,9 +137,9 @@ class _Sides:
     def __init__(self, journal: Journal, other: Journal) -> None:
         self._other = other
         found_there = counting(other)
-        self._buried, self.buried_there = Tombstones(journal), Tombstones(other)
+        self._tombstones, self.tombstones_there = Tombstones(journal), Tombstones(other)
         spelling = Spelling(journal)
-        names_there = {name for _, name in (*found_there, *self.buried_there.forgotten)}
+        names_there = {name for _, name in (*found_there, *self.tombstones_there.forgotten)}
         self._spelled_here = {name: spelling.of_known(name) for name in sorted(names_there)}
         self._spelled_there = {own: name for name, own in self._spelled_here.items() if own != name}
         self._theirs: dict[Pair, float] = {}
@@ -152,17 +154,18 @@ class _Sides:
 
         It is necessary if something was erased there, because a tombstone names no picture.
         """
-        known = {digest for (digest, _), _ in self._theirs} | self.buried_there.forgotten_pictures
-        few = SINGLE_LOOKS * len(known) < journal.last_position
-        return known if few and not self.buried_there.erased else None
+        known = {digest for (digest, _), _ in self._theirs}
+        known |= self.tombstones_there.forgotten_pictures
+        few = ROWS_PER_LOOKUP * len(known) < journal.last_position
+        return known if few and not self.tombstones_there.erased else None
 
     def wanted(self) -> Iterator[tuple[str, Example]]:
         """Examples to teach here, with their names; counts those that stay forgotten."""
-        for name_there, example in self._other.examples():
+        for name_there, example in counting_examples(self._other):
             pair = example.same_as, self._spelled_here[name_there]
             if pair in self._ours:
                 continue
-            since = self._buried.since(pair)
+            since = self._tombstones.since(pair)
             if since is not None and since >= self._theirs[pair]:
                 self.kept_out += 1
             else:
@@ -178,14 +181,14 @@ class _Sides:
         return [
             pair
             for pair, when in self._ours.items()
-            if pair not in self._theirs and self._buried_since(pair) >= when
+            if pair not in self._theirs and self._gone_since(pair) >= when
         ]
 
     def was_erased_there(self, pair: Pair) -> bool:
-        return self.buried_there.was_erased(self._as_spelled_there(pair))
+        return self.tombstones_there.was_erased(self._as_spelled_there(pair))
 
-    def _buried_since(self, pair: Pair) -> float:
-        since = self.buried_there.since(self._as_spelled_there(pair))
+    def _gone_since(self, pair: Pair) -> float:
+        since = self.tombstones_there.since(self._as_spelled_there(pair))
         return float("-inf") if since is None else since
 
     def _as_spelled_there(self, pair: Pair) -> Pair:
@@ -217,9 +220,9 @@ def merge(
                 journal, "merge", group
             )
             tally = journal.tally(forgotten)
-            journal.stop_counting(int(operation[0]), forgotten)
+            stop_counting(journal, int(operation[0]), forgotten)
             journal.db.record_event("forgotten", count=len(forgotten), names=tally)
-        copy_tombstones(journal, sides.buried_there.erased)
+        copy_tombstones(journal, sides.tombstones_there.erased)
     return Merged(
         taught,
         forgotten=len(forgotten),
@@ -269,7 +272,7 @@ def take_names_there(journal: Journal, conflicts: Iterable[Conflict]) -> bool:
         settled.add(same)
         if teachings:  # otherwise another process has forgotten it
             before = journal.tally(teachings)
-            journal.stop_counting(operation, teachings[1:])
-            journal.move(operation, teachings[:1], conflict.there)
+            stop_counting(journal, operation, teachings[1:])
+            move(journal, operation, teachings[:1], conflict.there)
             journal.db.record_event("corrected", name=conflict.there, moved_from=list(before))
     return several

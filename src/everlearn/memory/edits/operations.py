@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from everlearn.errors import ChangedMeanwhile, InvalidInput, NothingToUndo
 from everlearn.memory.edits.unknowns import SET_ASIDE, UnknownImage, set_states, with_image
 from everlearn.memory.edits.writing import COLUMNS, begin, keep_operation
+from everlearn.memory.storage.appending import add_teachings, append_entry, move, set_name
 from everlearn.memory.storage.journal import NO_LIMIT, Journal
 from everlearn.memory.storage.rows import ABOUT_UNKNOWNS, format_states, parse_states
 from everlearn.memory.words import counted, listed
@@ -84,9 +85,9 @@ def rename(journal: Journal, old: str, new: str) -> None:
     operation = begin(journal, "rename")
     journal.db.record_event("renamed", old=old, new=new)
     if journal.id_of_name(new) is not None:
-        journal.move(operation, teachings, new)
+        move(journal, operation, teachings, new)
         return
-    journal.set_name(named, new)
+    set_name(journal, named, new)
     row = journal.db.row(f"SELECT {COLUMNS} FROM operations WHERE id = ?", operation)
     keep_operation(journal, (*row[:5], named, old))
 
@@ -96,7 +97,7 @@ def name_unknowns(journal: Journal, group: list[UnknownImage], name: str) -> int
     operation = _set_aside(journal, "name", group)
     examples = [with_image(journal, one) for one in group]
     new = [(name, example) for example in examples if not journal.find_same(example.same_as, name)]
-    journal.add_many(operation, new)
+    add_teachings(journal, operation, new)
     journal.db.record_event("named", name=name, count=len(new))
     return len(new)
 
@@ -199,12 +200,12 @@ def _reverse(journal: Journal, row: Row) -> Change:
     operation, kind, done_at, turns, dropped, named, called = row
     if named is not None:
         word = journal.name_by_id(named)
-        journal.set_name(named, called)
+        set_name(journal, named, called)
         called = word
     if kind in ABOUT_UNKNOWNS:
         called = format_states(set_states(journal, parse_states(called)))
     for teaching, entered_as, sign in _latest_entries(journal, operation, turns):
-        journal.append_entry(operation, teaching, entered_as, -sign)
+        append_entry(journal, operation, teaching, entered_as, -sign)
     after = operation, kind, done_at, turns + 1, dropped, named, called
     keep_operation(journal, after)
     done = _change(journal, after)

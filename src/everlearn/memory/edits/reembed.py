@@ -32,6 +32,7 @@ from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import mapped_features, unit
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import counting_vectors
 from everlearn.memory.storage.regions import (
     given_boxes,
     packed,
@@ -43,6 +44,7 @@ from everlearn.memory.storage.rows import (
     BEGINNING,
     PictureProposals,
     TaughtBox,
+    as_path,
     content_digest,
     next_chain,
     row_checksum,
@@ -152,6 +154,8 @@ def embed_again(
             else:
                 todo.append(wanted)
         done = len(found)
+        if progress is not None and done:
+            progress(done, len(rows))
         for wanted, reembedded in _embedded(journal, embedder, todo, limits, mode):
             done += 1
             if reembedded is not None:
@@ -275,7 +279,7 @@ def compare(
     cost: Cost | None = None,
 ) -> Comparison:
     """Leave-one-out accuracy with the vectors of another embedder, or of other parts."""
-    ids, named, _, _ = journal.everything()
+    ids, named, _, _ = counting_vectors(journal)
     chosen = [index for index, number in enumerate(ids) if number in reembedded]
     if not chosen:
         return Comparison(embedder.name, float("nan"), 0, len(ids), mode, cost)
@@ -310,26 +314,36 @@ def _embedded(
 ) -> Iterator[tuple[Wanted, Reembedded | None]]:
     """Embed whole pictures in batches, and parts one by one.
 
-    Pictures that are not where they were are left out; ``None`` stands for unreadable ones.
+    ``None`` stands for pictures that are not where they were or cannot be read.
     """
     plain = [wanted for wanted in todo if wanted.box is None and mode == "whole"]
     parts = [wanted for wanted in todo if wanted.box is not None or mode != "whole"]
     readable: list[Wanted] = []
+    gone: list[Wanted] = []
 
     def images(some: list[Wanted]) -> Iterator[bytes]:
         readable.clear()
         for wanted in some:
             image = taught_image(journal, wanted.number, wanted.source, wanted.digest, limits)
-            if image is not None:
-                readable.append(wanted)
-                yield image
+            if image is None:
+                gone.append(wanted)
+                continue
+            readable.append(wanted)
+            yield image
+
+    def missing() -> Iterator[tuple[Wanted, None]]:
+        while gone:
+            yield gone.pop(0), None
 
     whole = embed_sources(embedder, images(plain), limits=limits) if plain else iter(())
     for done, result in enumerate(whole):
+        yield from missing()
         yield readable[done], _reembedded(embedder, result)
     regions = (Region(image, readable[-1].box) for image in images(parts))
     for done, part in enumerate(RegionEmbedder(embedder, limits, mode).embed_many(regions)):
+        yield from missing()
         yield readable[done], _reembedded(embedder, part)
+    yield from missing()
 
 
 def _reembedded(
@@ -360,7 +374,7 @@ def taught_image(
     if not source:
         return None
     try:
-        data = read_bytes(source, limits)
+        data = read_bytes(as_path(source), limits)
     except EverlearnError:
         return None
     return data if hashlib.sha256(data).digest() == digest else None

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from everlearn.errors import EverlearnError, UnknownLabel
 from everlearn.images.decode import Limits, read_bytes
+from everlearn.memory.storage.appending import set_source
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.rows import Example
+from everlearn.memory.storage.rows import Example, as_path, as_stored
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ def relocate(journal: Journal, old: str, new: str, limits: Limits) -> Relocation
     moved, missing = 0, []
     for teaching in found:
         source, digest = journal.origin(teaching)
-        path = new + source[len(old.rstrip(os.sep)) :]
+        path = as_path(new + source[len(as_stored(old).rstrip(os.sep)) :])
         if _has_digest(path, digest, limits):
-            journal.relocate(teaching, path)
+            set_source(journal, teaching, path)
             moved += 1
         else:
             missing.append(source)
@@ -49,8 +50,10 @@ def follow_moved(journal: Journal, name: str, example: Example) -> None:
         return
     for teaching in journal.find(name=name, digest=example.digest):
         source, _ = journal.origin(teaching)
-        if source != example.source and os.path.isabs(source) and not os.path.exists(source):
-            journal.relocate(teaching, example.source)
+        if source == as_stored(example.source) or not os.path.isabs(source):
+            continue
+        if not os.path.exists(as_path(source)):
+            set_source(journal, teaching, example.source)
 
 
 def _has_digest(path: str, digest: bytes, limits: Limits) -> bool:

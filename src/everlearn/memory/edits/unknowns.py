@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from everlearn.arrays import Array
 from everlearn.errors import InvalidInput
-from everlearn.images.folders import folded
+from everlearn.images.names import folded
 from everlearn.memory.model.calibrated import familiarity_of
 from everlearn.memory.model.head import unit
 from everlearn.memory.model.model import Model

@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from everlearn.errors import InvalidInput, InvalidLabel, OtherName, WrongEmbedder, WrongWidth
-from everlearn.images.folders import folded, is_reserved, require_name, tidy
+from everlearn.images.names import folded, is_reserved, require_name, tidy
 from everlearn.memory.edits.relocating import follow_moved
+from everlearn.memory.storage.appending import add_teachings
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.rows import (
     Example,
@@ -136,7 +137,7 @@ def write_request(
         operation = continued(journal, operation) or begin_operation(
             journal, options["kind"], options.get("group")
         )
-        journal.add_many(int(operation[0]), new)
+        add_teachings(journal, int(operation[0]), new)
         for name, count in Counter(name for name, _ in new).items():
             journal.db.record_event("taught", name=name, new=True, count=count)
     return {"outcomes": codes, "operation": operation}
@@ -336,7 +337,8 @@ def misspelled(name: str, known: Iterable[str]) -> str | None:
     Names with different digits, such as ``shelf 1`` and ``shelf 2``, are not misspellings.
     """
     key = folded(name)
-    by_key = {folded(other): other for other in known if _digits(other) == _digits(name)}
+    keys = ((folded(other), other) for other in known)
+    by_key = {other: spelled for other, spelled in keys if _digits(other) == _digits(key)}
     if key in by_key:
         return None
     found = difflib.get_close_matches(key, by_key, n=1, cutoff=ALIKE)

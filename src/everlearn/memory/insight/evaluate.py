@@ -11,7 +11,7 @@ import numpy as np
 
 from everlearn.errors import EverlearnError, NeverLearned
 from everlearn.images.decode import read_bytes
-from everlearn.images.folders import one_spelling
+from everlearn.images.names import one_spelling
 from everlearn.memory.answers import Answers
 
 if TYPE_CHECKING:

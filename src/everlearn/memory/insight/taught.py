@@ -11,6 +11,7 @@ from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import mapped_features, unit
 from everlearn.memory.model.model import Model
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import counting_vectors
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def taught_matrix(model: Model, journal: Journal) -> TaughtMatrix:
     """All teachings that count, in order; call inside a read transaction."""
     if not model.taught:
         raise NeverLearned("nothing was taught yet, so there is nothing to ask about")
-    ids, named, sources, vectors = journal.everything()
+    ids, named, sources, vectors = counting_vectors(journal)
     classes = model.classifier.classes_
     words = journal.names_by_id()
     power, learner = power_and_learner(model.classifier)

@@ -31,6 +31,7 @@ from everlearn.memory.storage.erase import UNFINISHED
 from everlearn.memory.storage.integrity import require_intact
 from everlearn.memory.storage.interface import damaged_journal
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import runs
 from everlearn.memory.storage.receipts import Receipt, ReceiptCheck, check_receipt, read_receipt
 from everlearn.memory.storage.regions import has_boxes, proposals_of
 from everlearn.memory.storage.schema import PICTURES
@@ -130,7 +131,7 @@ def verify(history: ModelFollower, receipt: str | os.PathLike[str] | None = None
 
 def require_vectors(journal: Journal) -> None:
     """Require every teaching to have a vector that matches its digest, and the chain to hold."""
-    for _ in journal.runs(0, journal.last_position):
+    for _ in runs(journal, 0, journal.last_position):
         pass  # reading checks both
     query = (
         "SELECT 1 FROM vectors WHERE teaching NOT IN (SELECT id FROM teachings) "

@@ -34,6 +34,10 @@ from everlearn.memory.model.model import Model
 from everlearn.memory.model.recalibration import Recalibration, begun, calibrated
 from everlearn.memory.model.unknown import Familiarity
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import (
+    has_negative_entry_after,
+    n_negative_entries_after,
+)
 
 # Recalibrate when the number of examples has grown by this factor since the last calibration.
 GROWTH = 1.25
@@ -239,14 +243,14 @@ def _may_stay(model: Model, journal: Journal) -> bool:
     """Whether a calibration in use may stay while the next is computed."""
     position = int(model.calibration["position"])
     most = int(FORGOTTEN * float(model.calibration["total"]))
-    few_forgotten = journal.n_negative_entries_after(position, most + 1) <= most
+    few_forgotten = n_negative_entries_after(journal, position, most + 1) <= most
     return few_forgotten and not _has_grown(model, LATEST)
 
 
 def _nothing_forgotten(model: Model, journal: Journal, position: int) -> bool:
     """Whether nothing was forgotten after a position; reads no log entry twice."""
     start = max(position, model.nothing_forgotten_until)
-    if journal.has_negative_entry_after(start):
+    if has_negative_entry_after(journal, start):
         return False
     model.nothing_forgotten_until = model.position
     return True

@@ -27,6 +27,7 @@ from everlearn.memory.model.calibration import folds
 from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import unit
 from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import counting_vectors
 from everlearn.pipeline import StreamPipeline
 from everlearn.preprocessing.normalization import PowerNormalizer
 
@@ -151,7 +152,7 @@ def standings(
 
     Each is compared with the one ``in_use`` on the same teachings.
     """
-    _, names, _, vectors = journal.everything()
+    _, names, _, vectors = counting_vectors(journal)
     parts = [part for part in folds(names, FOLDS) if part.any()]
     if not parts:
         raise NeverLearned("no name has two teachings yet; cross-validation needs at least two")

@@ -27,7 +27,8 @@ from everlearn.memory.model.classifiers import DEFAULT, DEFAULTS, require_usable
 from everlearn.memory.model.model import Model, is_exact_in_order
 from everlearn.memory.model.serving import CLASSIFIER
 from everlearn.memory.storage.interface import Storage
-from everlearn.memory.storage.journal import WINDOW, Journal
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import WINDOW
 from everlearn.memory.storage.snapshot import (
     SnapshotVanished,
     last_window,
@@ -39,6 +40,8 @@ from everlearn.memory.storage.snapshot import (
 )
 from everlearn.persistence import digest_of, dumps, loads
 
+# Lengths of the vectors with which a classifier is tried before a Memory uses it.
+SHORT = (4, 5)
 # Writing this many bytes of a snapshot takes as long as replaying one log entry.
 BYTES_PER_ENTRY = 20_000
 # Upper limit of the entries that are replayed because that is faster; it takes half a second.
@@ -85,7 +88,7 @@ class ModelFollower:
         """
         require_usable(classifier)
         data = dumps(clone(classifier))
-        _require_teachable(data, classifier)
+        _require_teachable(data, classifier, self.journal.n_features)
         self._keep(base64.b64encode(data).decode())
 
     def _keep(self, template: str) -> None:
@@ -255,14 +258,36 @@ class ModelFollower:
             )
 
 
-def _require_teachable(data: bytes, meant: Any) -> None:
-    """Require that a serialised classifier can be loaded and trained on two examples."""
+def _require_teachable(data: bytes, meant: Any, width: int) -> None:
+    """Require that a serialised classifier can be loaded and trained on two examples.
+
+    ``width`` is the length of the Memory's vectors, 0 if it has none. Most classifiers take any
+    length and are trained on short vectors; the others, such as one with a covariance, on the
+    Memory's own length.
+    """
+    if all(_why_not_teachable(data, short) is None for short in SHORT):
+        return
+    error: Exception | str | None = _why_not_teachable(data, width or SHORT[0])
+    if error is None and not width:
+        error = (
+            "it takes vectors of one length, which this Memory does not have before something is "
+            "taught; teach first"
+        )
+    if error is not None:
+        raise InvalidParameter(
+            f"{' '.join(repr(meant).split()):.200} cannot be used: {error}; the Memory keeps the "
+            "classifier it has"
+        )
+
+
+def _why_not_teachable(data: bytes, width: int) -> Exception | None:
+    """The error if a serialised classifier is trained on two vectors of this length."""
+    X, y = np.eye(2, width), np.array([1, 2])
     try:
         made = clone(loads(data, "the classifier"))
-        made.partial_fit(np.eye(2, 4), np.array([1, 2]))
-        made.partial_fit(np.eye(2, 4)[::-1], np.array([1, 2]))
-        made.predict(np.eye(2, 4))
+        made.partial_fit(X, y)
+        made.partial_fit(X[::-1], y)
+        made.predict(X)
     except (ValueError, TypeError, ArithmeticError) as error:
-        raise InvalidParameter(
-            f"{meant!r:.200} cannot be used: {error}; the Memory keeps the classifier it has"
-        ) from None
+        return error
+    return None

@@ -36,7 +36,8 @@ from everlearn.arrays import Array
 from everlearn.base import Promise
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.memory.model.head import unit
-from everlearn.memory.storage.journal import WINDOW, Journal
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import WINDOW, counting_runs, has_negative_entry_after, runs
 from everlearn.memory.storage.rows import BEGINNING
 from everlearn.persistence import digest_of
 from everlearn.statistics.waiting_rows import MANY_FEATURES
@@ -56,8 +57,8 @@ class Learned:
     def fold(self, journal: Journal, through: int, step: int) -> None:
         """Apply the log up to a position, ``step`` entries at a time."""
         forgets = Promise.FORGET in self.classifier.promises
-        runs = journal.runs if forgets else journal.counting_runs
-        for run in runs(self.position, through, step):
+        read = runs if forgets else counting_runs
+        for run in read(journal, self.position, through, step):
             X = unit(run.vectors)
             for learner in (self.classifier, self.means):
                 if run.sign > 0:
@@ -71,7 +72,7 @@ class Learned:
         learners = self.classifier, self.means
         while self.position < through:
             stop = min(through, self.position // WINDOW * WINDOW + WINDOW)
-            for run in journal.runs(self.position, stop):
+            for run in runs(journal, self.position, stop):
                 X = unit(run.vectors)
                 for learner in learners:
                     if run.sign > 0:
@@ -151,7 +152,7 @@ class Model:
             self.chain = journal.chain_at(through) or b""
             return
         forgets = Promise.FORGET in self.classifier.promises
-        if not forgets and self.position and journal.has_negative_entry_after(self.position):
+        if not forgets and self.position and has_negative_entry_after(journal, self.position):
             self._states = [Learned(clone(self.classifier))] * len(STEPS)
         self._advance(journal, 0, through // WINDOW * WINDOW)
         if Promise.BATCH_IS_LOOP in self.classifier.promises:

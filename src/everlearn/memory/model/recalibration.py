@@ -22,7 +22,8 @@ from everlearn.memory.model.head import mapped_features, unit
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.sample import sampling
 from everlearn.memory.model.unknown import Familiarity
-from everlearn.memory.storage.journal import WINDOW, Journal
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import WINDOW, has_negative_entry_after, runs
 from everlearn.statistics.slices import Slices, Work, finished, parts
 
 # At most this many teachings are used for the temperature, and for familiarity.
@@ -99,13 +100,13 @@ class Recalibration:
             and self._names.is_of(model.means)
             and self._classes.is_of(power_and_learner(model.classifier)[1])
             and 0 <= model.position - self._followed <= WINDOW
-            and not journal.has_negative_entry_after(self._position)
+            and not has_negative_entry_after(journal, self._position)
         )
 
     def advance(self, model: Model) -> dict[str, Any] | None:
         """One slice, if :meth:`can_follow`; the calibration when it is finished."""
         self._is_whole = False
-        for run in self._journal.runs(self._followed, model.position):
+        for run in runs(self._journal, self._followed, model.position):
             X = unit(run.vectors)
             self._names.learned(X, run.names)
             self._classes.learned(mapped_features(self._power, X), run.names)

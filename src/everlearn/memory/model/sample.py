@@ -10,6 +10,7 @@ from itertools import islice
 import numpy as np
 
 from everlearn.memory.storage.journal import VALUES_AT_A_TIME, Journal
+from everlearn.memory.storage.log import counting_among, highest_id
 from everlearn.memory.storage.rows import NameIds, Vectors
 from everlearn.statistics.slices import Work
 
@@ -25,12 +26,12 @@ def sampling(
     Ordered by id. Nothing may be forgotten meanwhile.
     """
     at_a_time = int(min(VALUES_AT_A_TIME, max(1.0, piece / PER_VECTOR)))
-    candidates = _spread(journal.highest_id, size)
+    candidates = _spread(highest_id(journal), size)
     ids: list[int] = []
     names: list[NameIds] = [np.empty(0, dtype=np.int64)]
     vectors: list[Vectors] = [np.empty((0, journal.n_features), dtype=np.float32)]
     while len(ids) < size and (some := list(islice(candidates, at_a_time))):
-        found, called, rows = journal.counting(some, through)
+        found, called, rows = counting_among(journal, some, through)
         place = {number: index for index, number in enumerate(found)}
         chosen = [place[number] for number in some if number in place][: size - len(ids)]
         ids += [found[index] for index in chosen]

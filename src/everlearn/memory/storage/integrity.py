@@ -3,7 +3,7 @@
 A folder may be damaged or crafted by an attacker. Before a journal is used, its schema is compared
 word by word. The database engine checks the structure of the tables with small rows, and each of
 these rows is checked here: types, sizes, ranges (rows.py) and checksums. Vectors and pictures are
-large, so they are checked when they are read (journal.py).
+large, so they are checked when they are read (log.py).
 
 This takes about 10 µs per teaching. Of a journal with ``MANY_ENTRIES`` log entries or more, only
 the schema and the facts are checked here; the journal checks names, vectors and the entries after a

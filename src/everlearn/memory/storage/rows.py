@@ -1,7 +1,7 @@
 """Rows of the journal: their values, validation and checksums.
 
-A row is validated before it is written (journal.py) and when a folder is opened (integrity.py), by
-the same rules.
+A row is validated before it is written (appending.py) and when a folder is opened (integrity.py),
+by the same rules.
 
 Rows carry a *checksum* in their column ``seal``: a digest of the other columns, which reveals an
 altered row. Entries of the log form a hash chain instead,
@@ -13,6 +13,7 @@ the same position hold the same log, and a model folded from one is a model of t
 digests protect against damage, not against an attacker, who can compute them too.
 """
 
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from everlearn.errors import InvalidInput, InvalidLabel
-from everlearn.images.folders import require_name
+from everlearn.errors import InvalidInput
+from everlearn.images.names import is_storable
 from everlearn.memory.storage.schema import PICTURES
 from everlearn.regions.boxes import Box, Boxes
 
@@ -52,6 +53,9 @@ CALLED_PATTERNS = dict.fromkeys(ABOUT_UNKNOWNS, STATES) | {
     "erase": COUNT,
     "reembed": COUNT_AND_NAMES,
 }
+
+# A byte of a path that is not UTF-8, as :func:`as_stored` writes it.
+ESCAPED_BYTE = re.compile(r"\\u(dc[89a-f][0-9a-f])")
 
 Row = tuple[Any, ...]
 Check = Callable[[Row], bool]
@@ -190,6 +194,13 @@ def as_stored(source: str) -> str:
     return text.replace("\0", "\\x00")
 
 
+def as_path(stored: str) -> str:
+    """The path of a stored source; bytes that are not UTF-8 are restored if no file is there."""
+    if "\\udc" not in stored or os.path.lexists(stored):
+        return stored
+    return ESCAPED_BYTE.sub(lambda found: chr(int(found[1], 16)), stored)
+
+
 def format_states(states: dict[int, int]) -> str:
     """States of unknown images by number, as an operation stores them."""
     return " ".join(f"{number}:{state}" for number, state in states.items())
@@ -206,13 +217,7 @@ def _valid_fact(row: Row) -> bool:
 
 
 def _valid_name(row: Row) -> bool:
-    if not _have_types(row, (int, str)) or row[0] < 1:
-        return False
-    try:
-        require_name(row[1])
-    except InvalidLabel:
-        return False
-    return True
+    return _have_types(row, (int, str)) and row[0] >= 1 and is_storable(row[1])
 
 
 def _valid_operation(row: Row) -> bool:

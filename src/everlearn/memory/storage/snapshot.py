@@ -29,7 +29,8 @@ from everlearn.errors import DamagedModel, EverlearnError
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.memory.model.model import Model
 from everlearn.memory.storage.interface import Caches
-from everlearn.memory.storage.journal import WINDOW, Journal
+from everlearn.memory.storage.journal import Journal
+from everlearn.memory.storage.log import WINDOW
 from everlearn.memory.storage.rows import row_checksum
 from everlearn.persistence import digest_of, dumps, loads
 

@@ -8,7 +8,7 @@ from fastapi import Request
 from pydantic import BaseModel, BeforeValidator, Field
 
 from everlearn.errors import EverlearnError, NeverLearned
-from everlearn.images.folders import one_spelling
+from everlearn.images.names import one_spelling
 from everlearn.memory.answers import Answers
 from everlearn.memory.insight.evaluate import Evaluation, was_taught
 from everlearn.memory.insight.why import WITHOUT, Why

@@ -6,6 +6,7 @@ from fastapi import Request
 from pydantic import BaseModel, Field
 
 from everlearn.images import folders
+from everlearn.images.names import one_spelling
 from everlearn.memory.edits.writing import misspelled_among
 from everlearn.service.api.addresses import Chosen, documented_body, new_router
 from everlearn.service.api.bodies import read_body
@@ -19,6 +20,8 @@ WORDS = {
     folders.VIDEO: "a video; everlearn teach --every SECONDS takes frames of it",
     folders.LOOSE: "is not inside a folder, so it has no name; drop it alone and type one",
 }
+# Reasons of files that can be taught once they have a name.
+UNNAMED = (folders.LOOSE, folders.BAD_NAME, folders.RESERVED_NAME)
 
 router = new_router()
 
@@ -49,14 +52,14 @@ async def name_files(request: Request, served: Chosen) -> list[NamedFile]:
     sent = await read_body(request, FoldersRequest)
     found = folders.names_of_listed([(file.path, file.start[:64]) for file in sent.files])
     known = await served.question(lambda memory: memory.names())
-    spelling = folders.one_spelling([name for name, _ in found if name is not None], known)
+    spelling = one_spelling([name for name, _ in found if name is not None], known)
     similar = misspelled_among(set(spelling.values()), known)
     spelled = [(None if name is None else spelling[name], reason) for name, reason in found]
     return [
         NamedFile(
             name=name,
             similar=None if name is None else similar.get(name),
-            image=reason in (None, folders.LOOSE, folders.BAD_NAME, folders.RESERVED_NAME),
+            image=reason is None or reason.startswith(UNNAMED),
             reason=None if reason is None else WORDS.get(reason, reason),
         )
         for name, reason in spelled

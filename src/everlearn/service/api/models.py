@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from everlearn.images.folders import LONGEST_NAME
+from everlearn.images.names import LONGEST_NAME
 from everlearn.memory.answers import Answers
 from everlearn.memory.edits.forgetting import Forgotten
 from everlearn.memory.edits.writing import LONGEST_GROUP

@@ -185,8 +185,10 @@ function stopTeaching() {
 }
 
 function updateButtons() {
-  $("hold").disabled = !typedName() || !state.source;
-  $("correct").disabled = !typedName() || !state.shown;
+  // Pictures taught in between would divide the operation of the files.
+  const busy = dropping.isTeaching();
+  $("hold").disabled = busy || !typedName() || !state.source;
+  $("correct").disabled = busy || !typedName() || !state.shown;
   $("hold").textContent = state.source === $("still") ? "Teach this picture" : "Hold to teach";
   if (things.hasChosenBox()) $("hold").textContent = "Teach this box";
 }
@@ -368,7 +370,10 @@ function connect() {
   $("undo").addEventListener("click", undo);
   $("redo").addEventListener("click", redo);
   connectHolding($("hold"));
-  dropping.connect($("view"), () => ({ ask: askAbout, name: typedName() }));
+  dropping.connect($("view"), () => ({ ask: askAbout, name: typedName() }), () => {
+    stopTeaching();
+    updateButtons();
+  });
   explaining.connect(() => state.shown, names.showReport);
   strangers.connect(async () => {
     state.session = service.newKey();

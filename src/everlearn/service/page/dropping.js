@@ -65,6 +65,17 @@ async function withNames(found) {
   return found.map((one, place) => ({ ...one, ...names[place] }));
 }
 
+// What is dropped while earlier files are being taught, or asked about in a dialog, waits for them:
+// each drop is one operation, and an undo takes back exactly one.
+let last = Promise.resolve();
+let waiting = 0;
+function inTurn(action) {
+  if (waiting) notify("These files follow after the ones before them.");
+  waiting += 1;
+  last = last.then(action).finally(() => { waiting -= 1; });
+  return last;
+}
+
 async function teachOrAsk(found, settings) {
   const files = await reportErrors(() => withNames(found));
   if (!files) return;
@@ -125,8 +136,19 @@ async function confirmFolders(files) {
 }
 
 let stopped = false;
+let teaching = false;
+let changed = () => {};
 
-const teach = (files, others) => whileWorking(() => teachAll(files, others));
+// Whether dropped files are being taught.
+export const isTeaching = () => teaching;
+
+async function teach(files, others) {
+  teaching = true;
+  changed();
+  await whileWorking(() => teachAll(files, others));
+  teaching = false;
+  changed();
+}
 
 // All files are one operation, undone together.
 async function teachAll(files, others) {
@@ -153,14 +175,17 @@ async function teachAll(files, others) {
   outcomes.show(found, others);
 }
 
-// ``settings`` returns a function that asks about a picture, and the name typed so far.
-export function connect(view, settings) {
+// ``settings`` returns a function that asks about a picture, and the name typed so far;
+// ``onTeaching`` is called when files begin or end to be taught.
+export function connect(view, settings, onTeaching) {
   outcomes.connect();
+  changed = onTeaching;
   $("work-stop").addEventListener("click", () => { stopped = true; });
   for (const id of ["files", "folder"]) {
     $(id).addEventListener("change", async (event) => {
-      await teachOrAsk(pickedFiles(event.target.files), settings());
+      const found = pickedFiles(event.target.files);
       event.target.value = "";
+      await inTurn(() => teachOrAsk(found, settings()));
     });
   }
   for (const kind of ["dragover", "dragenter"]) {
@@ -174,6 +199,6 @@ export function connect(view, settings) {
     event.preventDefault();
     view.classList.remove("over-it");
     const found = await reportErrors(() => droppedFiles(event.dataTransfer));
-    if (found?.length) await teachOrAsk(found, settings());
+    if (found?.length) await inTurn(() => teachOrAsk(found, settings()));
   });
 }

@@ -24,7 +24,7 @@ from everlearn.errors import (
 )
 from everlearn.memory.edits import editor
 from everlearn.memory.edits.writing import TeachingWriter
-from everlearn.memory.storage.journal import WINDOW
+from everlearn.memory.storage.log import WINDOW
 from everlearn.memory.storage.rows import Example, row_checksum
 from tests.memory.conftest import numbers_of, same_bits, state_of
 

@@ -29,6 +29,23 @@ def test_a_copy_that_cannot_be_opened_is_removed(tmp_path, monkeypatch):
     assert caught.value is not None  # its traceback keeps what was not cleaned up alive
 
 
+def test_a_memory_on_a_full_disk_can_be_asked(tmp_path):
+    """The file through which readers coordinate cannot be created."""
+    resource = pytest.importorskip("resource")
+    place = tmp_path / "memory"
+    with Memory(place) as memory:
+        memory.teach(np.ones(4), "cup")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with Memory(place, read_only=True) as reader:
+            found = reader.ask(np.ones(4))[0].name
+            names = list(reader.names())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (found, names) == ("cup", ["cup"])
+
+
 def test_answers_are_new_after_another_read_found_the_change(tmp_path, monkeypatch):
     """Without a lock. That read opens the journal again, with a stamp like that of before."""
     monkeypatch.setattr(readers.os, "access", lambda *_: False)

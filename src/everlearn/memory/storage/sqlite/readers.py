@@ -1,7 +1,7 @@
 """Read-only connections, including those to folders without write permission.
 
 SQLite's readers coordinate with the writer through a file next to the journal (``-shm``). Without
-write permission on the folder there are three cases:
+write permission on the folder, or with a full disk, there are three cases:
 
 - a process is writing: its ``-shm`` file exists and can be read;
 - no process is writing and everything is in the journal: it is read as an immutable file without
@@ -27,6 +27,9 @@ from everlearn.memory.storage.schema import hardened
 ATTEMPTS = 5
 # File times advance in steps of up to ten milliseconds.
 CLOCK_TICK_SECONDS = 0.02
+
+# Errors of a reader that cannot create or enlarge the ``-shm`` file.
+NO_ROOM = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
 
 Signature = tuple[object, ...]
 
@@ -66,7 +69,11 @@ def open_reader(path: Path) -> Reader:
         raise NotAMemory(f"there is no Memory in {path.parent}; teach one first")
     log, shared = (path.with_name(f"{path.name}{suffix}") for suffix in ("-wal", "-shm"))
     if os.access(path.parent, os.W_OK):
-        return Reader(_connect(path, "mode=ro"), path)
+        try:
+            return Reader(_connect(path, "mode=ro"), path)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in NO_ROOM:
+                raise
     if log.exists() and shared.exists():
         with contextlib.suppress(sqlite3.OperationalError):
             return Reader(_connect(path, "mode=ro"), path)
