@@ -53,9 +53,13 @@ def test_a_misspelling_is_renamed_to_what_was_meant(pictures, tmp_path):
         memory.teach(pictures[1], "Purpel Finhc")
     base = ["-m", str(tmp_path / "memory"), "rename"]
     result = CliRunner().invoke(app, [*base, "purpel finhc", "purple finch"])
-    assert result.stdout == "purpel finhc is now called Purple Finch\n"
+    assert result.stdout == (
+        "purpel finhc is now called Purple Finch and merged with its 1 teaching; "
+        "everlearn undo takes it back\n"
+    )
     result = CliRunner().invoke(app, [*base, "wren", "Wrens"])
     assert result.exit_code == 0, "it resembles only the name it replaces"
+    assert result.stdout == "wren is now called Wrens\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="addresses are limited on Linux")

@@ -306,6 +306,17 @@ def test_a_classifier_for_vectors_of_one_length_has_to_fit_those_of_the_memory(
         assert memory.ask(pairs[0][0])[0].name == pairs[0][1]
 
 
+def test_a_classifier_too_large_to_be_stored_is_refused_in_one_line(tmp_path):
+    with Memory(tmp_path / "memory") as memory:
+        memory.teach(np.ones(1500), "cup")
+        before = memory.info()["classifier"]
+        with pytest.raises(InvalidParameter, match="its parameters take 22 MB") as refused:
+            memory.use(classifier=StreamingLDA(start_covariance=np.eye(1500)))
+        assert len(str(refused.value)) < 500
+        assert "\n" not in str(refused.value)
+        assert memory.info()["classifier"] == before
+
+
 def test_a_classifier_that_cannot_forget_is_retrained(tmp_path, clusters):
     X, names = clusters()
     rehearsing = ExStream(n_prototypes=4, learning_rate=0.1)

@@ -37,12 +37,12 @@ from everlearn.images.folders import (
     Survey,
     survey,
 )
-from everlearn.images.names import require_name
+from everlearn.images.names import folded, require_name
 from everlearn.memory.answers import Outcome, Summary
 from everlearn.memory.edits.merging import Merged, Synced
 from everlearn.memory.edits.writing import misspelled_among
 from everlearn.memory.storage.locations import storage_at
-from everlearn.memory.words import counted
+from everlearn.memory.words import counted, teachings
 from everlearn.regions.annotations import read_annotations
 from everlearn.regions.region_embedder import MODES, Mode, Region
 
@@ -313,9 +313,14 @@ def _counts(found: Survey) -> str:
 def rename(ctx: click.Context, old: str, new: str, is_new: bool) -> None:
     """Rename OLD to NEW; if NEW exists, the two are merged."""
     memory = opened(ctx)
-    name = memory.rename(old, confirmed_name(memory, new, new=is_new, instead_of=old))
+    wanted = confirmed_name(memory, new, new=is_new, instead_of=old)
+    counts = {known: record.count for known, record in memory.names().items()}
+    name = memory.rename(old, wanted)
     print_result({"old": old, "new": name})
-    say(f"{old} is now called {name}")
+    merged = ""
+    if name in counts and folded(name) != folded(old):
+        merged = f" and merged with its {teachings(counts[name])}; everlearn undo takes it back"
+    say(f"{old} is now called {name}{merged}")
 
 
 @click.command()

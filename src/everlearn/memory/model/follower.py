@@ -29,6 +29,7 @@ from everlearn.memory.model.serving import CLASSIFIER
 from everlearn.memory.storage.interface import Storage
 from everlearn.memory.storage.journal import Journal
 from everlearn.memory.storage.log import WINDOW
+from everlearn.memory.storage.rows import LONGEST_FACT
 from everlearn.memory.storage.snapshot import (
     SnapshotVanished,
     last_window,
@@ -88,8 +89,15 @@ class ModelFollower:
         """
         require_usable(classifier)
         data = dumps(clone(classifier))
+        template = base64.b64encode(data).decode()
+        if len(template) > LONGEST_FACT:
+            raise InvalidParameter(
+                f"{_shown(classifier)} cannot be used: its parameters take "
+                f"{len(template) >> 20} MB as they are stored, and at most {LONGEST_FACT >> 20} "
+                "are allowed; the Memory keeps the classifier it has"
+            )
         _require_teachable(data, classifier, self.journal.n_features)
-        self._keep(base64.b64encode(data).decode())
+        self._keep(template)
 
     def _keep(self, template: str) -> None:
         with self.journal.transaction():
@@ -275,9 +283,13 @@ def _require_teachable(data: bytes, meant: Any, width: int) -> None:
         )
     if error is not None:
         raise InvalidParameter(
-            f"{' '.join(repr(meant).split()):.200} cannot be used: {error}; the Memory keeps the "
-            "classifier it has"
+            f"{_shown(meant)} cannot be used: {error}; the Memory keeps the classifier it has"
         )
+
+
+def _shown(classifier: Any) -> str:
+    """A classifier on one line; its parameters may be large arrays."""
+    return f"{' '.join(repr(classifier).split()):.200}"
 
 
 def _why_not_teachable(data: bytes, width: int) -> Exception | None:
