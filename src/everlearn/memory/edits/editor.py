@@ -33,7 +33,7 @@ from everlearn.memory.edits.relocating import Relocation, relocate
 from everlearn.memory.edits.unknowns import UnknownImage, find_group, nearest_names
 from everlearn.memory.edits.writing import Spelling, TeachingWriter, begin, in_parts, require_group
 from everlearn.memory.insight.verify import complete_receipt
-from everlearn.memory.model.room import require_room
+from everlearn.memory.model.room import ALWAYS_FITS, require_room
 from everlearn.memory.model.strictness import ACCEPT, require_accept
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
@@ -41,7 +41,7 @@ from everlearn.memory.storage import receipts
 from everlearn.memory.storage.appending import stop_counting
 from everlearn.memory.storage.integrity import require_intact
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.rows import Example
+from everlearn.memory.storage.rows import Example, require_width
 from everlearn.memory.storage.tombstones import Pair, counting
 from everlearn.regions.region_embedder import require_mode
 
@@ -362,8 +362,10 @@ class Editor:
 
     def _require_room(self, journal: Journal, first: Example) -> None:
         """Before the first vector, require that the classifier can learn ones of its length."""
-        if not journal.n_features:
-            require_room(self._opened.history.classifier(), len(first.vector))
+        width = len(first.vector)
+        if width > ALWAYS_FITS and not journal.n_features:
+            require_width(width)
+            require_room(self._opened.history.classifier(), width)
 
     def _snapshot(self) -> None:
         self._opened.snapshot(at_least=SNAPSHOT_EVERY)

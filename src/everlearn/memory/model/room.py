@@ -15,7 +15,7 @@ from everlearn.errors import InvalidInput
 from everlearn.size import size_in_bytes
 
 # Vectors up to this length always fit: a matrix of the length squared takes 134 MB.
-SHORT = 4096
+ALWAYS_FITS = 4096
 # Lengths of the vectors on which the size of a classifier is measured.
 MEASURED = (256, 512)
 
@@ -23,7 +23,7 @@ MEASURED = (256, 512)
 def require_room(classifier: Any, width: int) -> None:
     """Require that the classifier, taught vectors of this length, fits into memory."""
     most = physical_bytes()
-    if width <= SHORT or most is None:
+    if width <= ALWAYS_FITS or most is None:
         return
     needed = estimated_bytes(classifier, width)
     if needed > most:
