@@ -317,6 +317,21 @@ def test_a_classifier_too_large_to_be_stored_is_refused_in_one_line(tmp_path):
         assert memory.info()["classifier"] == before
 
 
+def test_vectors_too_long_for_this_machine_are_refused_before_the_write(tmp_path):
+    """A matrix of the length squared would take 300 GB; afterwards nothing could be asked."""
+    long = np.ones(200_000, dtype=np.float32)
+    with Memory(tmp_path / "memory") as memory:
+        with pytest.raises(InvalidInput, match=r"200,000 features takes about [0-9,]+ GB"):
+            memory.teach(long, "cup")
+        with pytest.raises(InvalidInput, match="use mean"):
+            memory.teach_many([(long, "cup")])
+        assert memory.info()["log_entries"] == 0
+        memory.use(classifier="mean")
+        memory.teach(long, "cup")
+    with Memory(tmp_path / "memory") as memory:
+        assert memory.ask(long)[0].name == "cup"
+
+
 def test_a_classifier_that_cannot_forget_is_retrained(tmp_path, clusters):
     X, names = clusters()
     rehearsing = ExStream(n_prototypes=4, learning_rate=0.1)

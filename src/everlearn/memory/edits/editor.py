@@ -33,6 +33,7 @@ from everlearn.memory.edits.relocating import Relocation, relocate
 from everlearn.memory.edits.unknowns import UnknownImage, find_group, nearest_names
 from everlearn.memory.edits.writing import Spelling, TeachingWriter, begin, in_parts, require_group
 from everlearn.memory.insight.verify import complete_receipt
+from everlearn.memory.model.room import ALWAYS_FITS, require_room
 from everlearn.memory.model.strictness import ACCEPT, require_accept
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
@@ -40,7 +41,7 @@ from everlearn.memory.storage import receipts
 from everlearn.memory.storage.appending import stop_counting
 from everlearn.memory.storage.integrity import require_intact
 from everlearn.memory.storage.journal import Journal
-from everlearn.memory.storage.rows import Example
+from everlearn.memory.storage.rows import Example, require_width
 from everlearn.memory.storage.tombstones import Pair, counting
 from everlearn.regions.region_embedder import require_mode
 
@@ -80,6 +81,7 @@ class Editor:
         with self._opened.changing() as journal:
             spelled = Spelling(journal)(name)
             converted = self.intake.one(example, source)
+            self._require_room(journal, converted)
             writer = TeachingWriter(journal, "teach", again=again, also=also, group=group)
             (outcome,) = writer.write([(spelled, converted)])
             self._snapshot()
@@ -102,6 +104,8 @@ class Editor:
             converted = self.intake.many(_spelled(examples, Spelling(journal)))
             for part in in_parts(converted, journal.db.rows_at_once):
                 readable = [(name, one) for name, one in part if isinstance(one, Example)]
+                for _, first in readable[:1]:
+                    self._require_room(journal, first)
                 outcomes = iter(writer.write(readable))
                 for name, one in part:
                     result = next(outcomes) if isinstance(one, Example) else one.error
@@ -119,6 +123,7 @@ class Editor:
         with self._opened.changing() as journal:
             spelled = Spelling(journal)(name)
             converted = self.intake.one(example, source)
+            self._require_room(journal, converted)
             with journal.transaction():
                 return correct(journal, converted, spelled, also=also)
 
@@ -354,6 +359,13 @@ class Editor:
             found = find_group(groups(), group)
             operations.drop_unknowns(journal, found)
         return len(found)
+
+    def _require_room(self, journal: Journal, first: Example) -> None:
+        """Before the first vector, require that the classifier can learn ones of its length."""
+        width = len(first.vector)
+        if width > ALWAYS_FITS and not journal.n_features:
+            require_width(width)
+            require_room(self._opened.history.classifier(), width)
 
     def _snapshot(self) -> None:
         self._opened.snapshot(at_least=SNAPSHOT_EVERY)
