@@ -257,7 +257,13 @@ class Client:
                     raise _error_from(
                         said["error"]["kind"], said["error"]["message"], ServiceFailed
                     )
-                yield _read_answers(said)
+                try:
+                    answers = _read_answers(said)
+                except (TypeError, KeyError, ValueError):
+                    raise ServiceFailed(
+                        f"{self.address} did not answer a frame as everlearn does"
+                    ) from None
+                yield answers
 
     def why(self, example: Any, name: str | None = None, *, box: Any = None, top: int = 5) -> Why:
         """As :meth:`everlearn.Memory.why`."""

@@ -192,7 +192,7 @@ class FrameSocket:
             raise CannotReach(
                 f"{self._address} ended the stream of frames ({error}); ask again with a new one"
             ) from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ServiceFailed(f"{self._address} did not answer a frame with JSON") from None
         if not isinstance(said, dict):
             raise ServiceFailed(f"{self._address} did not answer a frame with a JSON object")
