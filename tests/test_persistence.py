@@ -309,3 +309,5 @@ def test_a_file_of_another_kind_than_expected_is_refused(tmp_path):
         assert load(tmp_path / "model", NearestClassMean, mmap=mmap).predict_one([1.0]) == "cup"
         with pytest.raises(NotAModel, match="holds a NearestClassMean, not a StreamingLDA"):
             load(tmp_path / "model", StreamingLDA, mmap=mmap)
+    with pytest.raises(InvalidParameter, match="load takes a class"):
+        load(tmp_path / "model", "StreamingLDA")

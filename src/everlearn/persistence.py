@@ -149,6 +149,8 @@ def load(path: str | os.PathLike[str], kind: type[Any] = object, *, mmap: bool =
     ...     load(Path(folder) / "model").predict_one([1.0])
     'cup'
     """
+    if not isinstance(kind, type):
+        raise InvalidParameter(f"load takes a class, such as StreamingLDA, not {kind!r}")
     if mmap:
         found = loads(memoryview(_mapped(path)), path, is_intact=True)
     else:

@@ -162,3 +162,23 @@ def test_frames_are_sent_as_png_or_jpeg(live, memories):
         assert quick.forget(pixels).count == 1
     with pytest.raises(errors.InvalidParameter):
         Client(live, token=TOKEN, frames="gif")
+
+
+@pytest.mark.parametrize(
+    "said", ['{"answers": 3}', '{"answers": [{"name": 3}]}', "[" * 50_000, "{}", "words"]
+)
+def test_an_answer_to_a_frame_that_is_none_of_ours_raises_a_named_error(said):
+    sync = pytest.importorskip("websockets.sync.server")
+
+    def answer(connection):
+        connection.recv()
+        connection.send(said)
+
+    with sync.serve(answer, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        address = f"http://127.0.0.1:{server.socket.getsockname()[1]}"
+        with pytest.raises(errors.ServiceFailed, match="did not answer a frame"):
+            list(Client(address, token=TOKEN).ask_stream([picture(1, 2, 3)]))
+        server.shutdown()
+        thread.join(60)

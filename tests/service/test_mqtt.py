@@ -52,7 +52,17 @@ def test_a_broker_is_a_host_and_a_port():
     assert parse_broker("home.local") == ("home.local", 1883)
     assert parse_broker("127.0.0.1:9") == ("127.0.0.1", 9)
     assert parse_broker("[::1]:1884") == ("::1", 1884)
-    for wrong in ("host:port", "host:0", "host:65536", "", ":1883", "[]:1883"):
+    for wrong in (
+        "host:port",
+        "host:0",
+        "host:65536",
+        "",
+        ":1883",
+        "[]:1883",
+        "a..b",
+        "a b",
+        "h\0",
+    ):
         with pytest.raises(InvalidParameter, match="a broker must be HOST or HOST:PORT"):
             parse_broker(wrong)
 

@@ -226,7 +226,16 @@ def test_events_left_to_another_replica_are_logged_and_not_lost(caplog):
     assert "3 events were not delivered to 127.0.0.1 before the end; another" in caplog.text
 
 
-@pytest.mark.parametrize("url", ["http://" + "x" * 70 + ".example/", "http://h:99999/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://" + "x" * 70 + ".example/",
+        "http://h:99999/",
+        "http://h/\r\nx: y",
+        "http://h/a b",
+        "https://h/ü",
+    ],
+)
 def test_an_invalid_webhook_address_is_refused(url):
     with pytest.raises(InvalidParameter, match="a webhook looks like"):
         Webhooks([url], SECRET)

@@ -22,6 +22,7 @@ from everlearn.errors import (
     InvalidParameter,
     NotAllowed,
     NothingToUndo,
+    ServiceFailed,
 )
 from everlearn.memory.answers import Answers
 from everlearn.memory.edits.correcting import Correction
@@ -228,8 +229,14 @@ class Client:
         with self._service.frames() as socket:
             for frame in frames:
                 fields = self._fields_of(frame)
-                sent = fields["image"] if "image" in fields else json.dumps(fields)
-                yield read_answers(socket.answer(sent))
+                said = socket.answer(fields["image"] if "image" in fields else json.dumps(fields))
+                try:
+                    answers = read_answers(said)
+                except (TypeError, KeyError, ValueError):
+                    raise ServiceFailed(
+                        f"{self.address} did not answer a frame as everlearn does"
+                    ) from None
+                yield answers
 
     def why(self, example: Any, name: str | None = None, *, box: Any = None, top: int = 5) -> Why:
         """As :meth:`everlearn.Memory.why`."""

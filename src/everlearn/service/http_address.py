@@ -1,16 +1,25 @@
-"""Addresses of HTTP servers, given by users and by other systems."""
+"""Addresses of servers, given by users and by other systems."""
 
 from urllib.parse import urlsplit
 
 
 def is_http(address: str) -> bool:
-    """Whether this is an http or https address whose host and port can be connected to."""
+    """Whether this is an http or https address that can be connected to and asked for."""
     try:
         parts = urlsplit(address)
-        host = parts.hostname or ""
-        _ = parts.port, host.encode("idna")
+        _ = parts.port
     except ValueError:
         return False
-    # http.client refuses spaces and control characters, with an error of its own.
-    usable = bool(host) and min(host) > " " and "\x7f" not in host
-    return usable and parts.scheme in ("http", "https")
+    # http.client refuses spaces, control characters and other letters, with errors of its own.
+    requested = parts.path + parts.query
+    plain = address.isprintable() and " " not in address and requested.isascii()
+    return plain and is_host(parts.hostname or "") and parts.scheme in ("http", "https")
+
+
+def is_host(name: str) -> bool:
+    """Whether this can be the name or the address of a machine."""
+    try:
+        name.encode("idna")
+    except ValueError:
+        return False
+    return bool(name) and min(name) > " " and "\x7f" not in name

@@ -38,6 +38,7 @@ from everlearn import __version__
 from everlearn.errors import EverlearnError, InvalidParameter, MissingPackage, TooBusy
 from everlearn.memory.memory import Memory
 from everlearn.memory.storage.interface import StoredEvent
+from everlearn.service.http_address import is_host
 from everlearn.service.mqtt_outbox import Outbox
 from everlearn.service.served import Served, Service, answer_facts
 
@@ -402,7 +403,7 @@ def parse_broker(text: str) -> tuple[str, int]:
 
 
 def _require_broker(host: str, port: int) -> None:
-    if not host or not 1 <= port <= 65_535:
+    if not is_host(host) or not 1 <= port <= 65_535:
         raise InvalidParameter(f"a broker must be HOST or HOST:PORT, not '{host}:{port}'")
 
 

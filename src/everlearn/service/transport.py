@@ -175,12 +175,13 @@ class FrameSocket:
             raise CannotReach(
                 f"{self._address} ended the stream of frames ({error}); ask again with a new one"
             ) from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ServiceFailed(f"{self._address} did not answer a frame with JSON") from None
         if not isinstance(said, dict):
             raise ServiceFailed(f"{self._address} did not answer a frame with a JSON object")
-        if "error" in said:
-            raise _named_error(said["error"]["kind"], said["error"]["message"], ServiceFailed)
+        failed = said.get("error")
+        if isinstance(failed, dict):
+            raise _named_error(str(failed.get("kind")), str(failed.get("message")), ServiceFailed)
         return said
 
 
