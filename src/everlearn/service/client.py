@@ -126,6 +126,7 @@ class Client:
         timeout: float = 60.0,
         frames: Literal["png", "jpeg"] = "png",
     ) -> None:
+        self._timeout = timeout
         if not is_http(address):
             raise InvalidParameter(f"an address looks like http://127.0.0.1:8737, not {address!r}")
         parts = urlsplit(address)
@@ -249,7 +250,7 @@ class Client:
         Needs the package websockets. A frame that cannot be read raises its error and ends the
         stream; so does ``CannotReach`` if the service is gone.
         """
-        with FrameSocket(self.address, self._token, self._memory) as socket:
+        with FrameSocket(self.address, self._token, self._memory, self._timeout) as socket:
             for frame in frames:
                 sent = self._fields_of(frame)
                 said = socket.answer(sent["image"] if "image" in sent else json.dumps(sent))
