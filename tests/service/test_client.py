@@ -182,3 +182,15 @@ def test_an_answer_to_a_frame_that_is_none_of_ours_raises_a_named_error(said):
             list(Client(address, token=TOKEN).ask_stream([picture(1, 2, 3)]))
         server.shutdown()
         thread.join(60)
+
+
+def test_a_stream_that_is_not_answered_ends_after_the_timeout():
+    sync = pytest.importorskip("websockets.sync.server")
+    with sync.serve(lambda connection: list(connection), "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        address = f"http://127.0.0.1:{server.socket.getsockname()[1]}"
+        with pytest.raises(errors.CannotReach, match="ended the stream of frames"):
+            list(Client(address, token=TOKEN, timeout=0.2).ask_stream([picture(1, 2, 3)]))
+        server.shutdown()
+        thread.join(60)

@@ -55,6 +55,7 @@ class ServiceConnection:
         self.address = f"{parts.scheme}://{parts.netloc}"
         self.memory = memory
         self._token = token
+        self._timeout = timeout
         self._connection: http.client.HTTPConnection
         if parts.scheme == "https":
             context = ssl.create_default_context()
@@ -97,7 +98,7 @@ class ServiceConnection:
 
     def frames(self) -> "FrameSocket":
         """A WebSocket for a stream of frames."""
-        return FrameSocket(self.address, self._token, self.memory)
+        return FrameSocket(self.address, self._token, self.memory, self._timeout)
 
     def _post(self, path: str, said: dict[str, Any], headers: dict[str, str], **query: Any) -> Any:
         body, content_type = _encode_body(said)
@@ -133,9 +134,11 @@ class FrameSocket:
     ----------
     address, token : str
     memory : str or None
+    timeout : float
+        Seconds to wait for the connection, and for an answer.
     """
 
-    def __init__(self, address: str, token: str, memory: str | None) -> None:
+    def __init__(self, address: str, token: str, memory: str | None, timeout: float) -> None:
         try:
             from websockets.exceptions import WebSocketException
             from websockets.sync.client import connect
@@ -144,13 +147,19 @@ class FrameSocket:
                 "ask_stream needs websockets; install it with: pip install websockets"
             ) from None
         self._address = address
+        self._timeout = timeout
         self._broken = (OSError, EOFError, WebSocketException)
         place = address.replace("http", "ws", 1) + "/v1/ask/stream"
         query = "" if memory is None else f"?memory={quote(memory, safe='')}"
         headers = {"authorization": f"Bearer {token}"}
         try:
             self._connection = connect(
-                place + query, additional_headers=headers, compression=None, proxy=None
+                place + query,
+                additional_headers=headers,
+                compression=None,
+                proxy=None,
+                open_timeout=timeout,
+                close_timeout=timeout,
             )
             self._socket = self._connection.__enter__()
         except self._broken as error:
@@ -170,7 +179,7 @@ class FrameSocket:
         """Send a frame and wait for its answer."""
         try:
             self._socket.send(frame)
-            said = json.loads(self._socket.recv())
+            said = json.loads(self._socket.recv(timeout=self._timeout))
         except self._broken as error:
             raise CannotReach(
                 f"{self._address} ended the stream of frames ({error}); ask again with a new one"
