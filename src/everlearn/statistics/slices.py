@@ -22,8 +22,8 @@ Work = Generator[float, None, T]
 
 # Columns of a factor that are made together.
 TOGETHER = 64
-# What takes the time of so many products: to allocate a number of a large table.
-ALLOCATED = 32.0
+# What takes the time of so many products: to allocate a number of a large table, and to read one.
+ALLOCATED, READ = 32.0, 128.0
 
 
 def finished(work: Work[T]) -> T:
@@ -82,7 +82,7 @@ def product_table(rows: Array, others: Any, piece: float) -> Work[Array]:
 
     Pieces are blocks of columns.
     """
-    n, each = len(others), float(rows.size)
+    n, each = len(others), float(rows.size + READ * rows.shape[1])
     if n * each <= piece:
         yield n * each
         whole: Array = rows @ others[:].T

@@ -14,10 +14,7 @@ from numpy.typing import NDArray
 
 from everlearn.arrays import Array
 from everlearn.memory.insight.influence import Ridge, require_ridge
-from everlearn.statistics.slices import Work, parts
-
-# What takes the time of so many products: reading a number from memory.
-PER_NUMBER = 16.0
+from everlearn.statistics.slices import READ, Work, parts
 
 
 class FrozenMeans:
@@ -83,7 +80,7 @@ class FrozenMeans:
 
     def squares(self, piece: float) -> Work[Array]:
         """The squared lengths of the means."""
-        squares, each = np.empty(len(self)), PER_NUMBER * self.n_features
+        squares, each = np.empty(len(self)), READ * self.n_features
         for part in parts(len(self), each, piece):
             means = self[part]
             squares[part] = np.einsum("ij,ij->i", means, means)
