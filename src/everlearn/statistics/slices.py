@@ -22,8 +22,9 @@ Work = Generator[float, None, T]
 
 # Columns of a factor that are made together.
 TOGETHER = 64
-# What takes the time of so many products: to allocate a number of a large table, and to read one.
-ALLOCATED, READ = 32.0, 128.0
+# What takes the time of so many products: to get memory for a number of a large table, and to read
+# a number of one.
+ALLOCATED, READ = 128.0, 128.0
 
 
 def finished(work: Work[T]) -> T:
@@ -80,7 +81,7 @@ def parts(n: int, each: float, piece: float) -> Iterator[slice]:
 def product_table(rows: Array, others: Any, piece: float) -> Work[Array]:
     """Products of every row with every one of ``others``, which slices to arrays: one column each.
 
-    Pieces are blocks of columns.
+    Pieces are blocks of columns, after pieces that get the memory from the system.
     """
     n, each = len(others), float(rows.size + READ * rows.shape[1])
     if n * each <= piece:
@@ -88,6 +89,9 @@ def product_table(rows: Array, others: Any, piece: float) -> Work[Array]:
         whole: Array = rows @ others[:].T
         return whole
     table = np.empty((len(rows), n))
+    for part in parts(len(rows), n * ALLOCATED, piece):
+        table[part] = 0.0
+        yield table[part].size * ALLOCATED
     for part in parts(n, each, piece):
         table[:, part] = rows @ others[part].T
         yield (part.stop - part.start) * each

@@ -28,7 +28,7 @@ from everlearn.errors import NotExplainable
 from everlearn.memory.insight.influence import Ridge
 from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import mapped_features
-from everlearn.statistics.slices import ALLOCATED, Work, finished, parts
+from everlearn.statistics.slices import Work, finished, parts
 
 Names = NDArray[np.int64]
 
@@ -72,15 +72,13 @@ def ridge_temperature(
     several = ridge.counts[y] > 1
     if not several.any():
         return prior
-    held_out = []
-    for block in parts(int(several.sum()), len(ridge.counts) * ALLOCATED, piece):
-        rows, own = sample[several][block], y[several][block]
-        solved, scores = yield from ridge.solved_and_fits(rows, piece)
-        for part in parts(len(rows), len(ridge.counts) * PER_TERM, piece):
-            scores[part] *= ridge.counts
-            ridge.leave_one_out_solved(rows[part], own[part], solved[part], scores[part])
-            yield scores[part].size * PER_TERM
-        held_out.append((scores[np.arange(len(scores)), own], scores))
+    rows, own = sample[several], y[several]
+    solved, scores = yield from ridge.solved_and_fits(rows, piece)
+    for part in parts(len(rows), len(ridge.counts) * PER_TERM, piece):
+        scores[part] *= ridge.counts
+        ridge.leave_one_out_solved(rows[part], own[part], solved[part], scores[part])
+        yield scores[part].size * PER_TERM
+    held_out = [(scores[np.arange(len(scores)), own], scores)]
     return (yield from _fitted(prior, held_out, piece))
 
 

@@ -36,7 +36,7 @@ from everlearn.arrays import Array
 from everlearn.memory.insight.influence import Ridge
 from everlearn.memory.model.blend import LIKENESS, Blend
 from everlearn.memory.model.unknown import Familiarity
-from everlearn.statistics.slices import ALLOCATED, Work, finished, product_table
+from everlearn.statistics.slices import Work, finished, product_table
 
 # Coefficients (a, b, c, d) of each score alone.
 SCORES = {
@@ -169,7 +169,7 @@ def scoring(
     unknowns = np.zeros((len(sample), len(SCORES)))
     nearest = np.zeros(len(sample), dtype=np.intp)
     unknowns_nearest = np.zeros(len(sample), dtype=np.intp)
-    for block in _whole_classes(classes, n_names, piece):
+    for block in _whole_classes(classes, n_names):
         likeness = yield from product_table(sample[block], familiarity.means, piece)
         if ridge is not None:
             solved, fits = yield from ridge.solved_and_fits(mapped[block], piece)
@@ -255,11 +255,10 @@ def _inverse_without(P: Array, count: float) -> Array:
     return inverse
 
 
-def _whole_classes(classes: Classes, n_names: int, piece: float) -> Iterator[Classes]:
+def _whole_classes(classes: Classes, n_names: int) -> Iterator[Classes]:
     """Indices of rows in blocks of about ``BLOCK`` likenesses; no class is in two blocks."""
     order = np.argsort(classes, kind="stable")
-    size = int(min(BLOCK, piece / ALLOCATED))
-    for part in _runs(classes[order], max(1, size // max(n_names, 1))):
+    for part in _runs(classes[order], max(1, BLOCK // max(n_names, 1))):
         yield order[part]
 
 
