@@ -86,8 +86,15 @@ def like(result: Any, given: object) -> Any:
 
 def softmax(scores: Any, xp: Any = np) -> Any:
     """exp(s_k) / Σ exp(s_j) along the last axis; −∞ gives zero."""
-    shares = xp.exp(scores - xp.max(scores, axis=-1, keepdims=True))
-    return shares / xp.sum(shares, axis=-1, keepdims=True)
+    shares = scores - xp.max(scores, axis=-1, keepdims=True)
+    # In place: with many classes, new memory takes longer than exp.
+    shares = xp.exp(shares, out=shares) if _is_of_floats(shares) else xp.exp(shares)
+    shares /= xp.sum(shares, axis=-1, keepdims=True)
+    return shares
+
+
+def _is_of_floats(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind == "f"
 
 
 def unit_rows(rows: Array) -> Array:

@@ -118,7 +118,10 @@ def test_a_snapshot_of_many_names_is_delayed(rng, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("top", [1, 3, None])
 def test_the_best_shares_are_those_of_a_stable_sort(rng, top):
-    for shares in (rng.random(200), rng.integers(0, 4, 200) / 4.0, np.zeros(50)):
+    many = rng.random(5_003)
+    many[4_990:5_001] = 2.0  # ties across the end of a block
+    few = rng.random(200), rng.integers(0, 4, 200) / 4.0, np.zeros(50)
+    for shares in (*few, many, rng.integers(0, 9, 4_096) / 9.0):
         expected = np.argsort(-shares, kind="stable")[:top]
         np.testing.assert_array_equal(head.best_shares(shares, top), expected)
 

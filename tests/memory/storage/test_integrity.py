@@ -15,7 +15,7 @@ from everlearn.memory.storage.rows import row_checksum
 @pytest.fixture
 def folder(rng, tmp_path, monkeypatch):
     """A Memory with a long log whose check begins immediately."""
-    monkeypatch.setattr(opened, "MANY", "SELECT 1 FROM log WHERE position = 10")
+    monkeypatch.setattr(opened, "HAS_MANY_ENTRIES", "SELECT 1 FROM log WHERE position = 10")
     monkeypatch.setattr(integrity, "DELAY_SECONDS", 0.0)
     with Memory(tmp_path / "memory") as memory:
         for step in range(40):
