@@ -8,6 +8,7 @@ message that says what was expected and what was given.
 
 import math
 import operator
+import warnings
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
@@ -35,6 +36,10 @@ PART = 10_000
 DENSE_KINDS = tuple(
     np.dtype(kind) for kind in ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "?"]
 )
+# Warn if the mean of a batch of at least MIN_ROWS_TO_WARN is more than MAX_OFFSET deviations from
+# zero: linear Passive-Aggressive steps and those of ExStream are nearly as accurate at 10, and at
+# chance level at 30, or 70 with few features.
+MIN_ROWS_TO_WARN, MAX_OFFSET = 10, 10.0
 PLAIN_NUMBERS = "features must be plain real numbers in a dense array"
 
 
@@ -312,6 +317,22 @@ def _as_numbers_of_one(x: ArrayLike, method: str) -> Array:
     if values.dtype.kind not in "iubf":
         raise WrongKind(f"{method} got {values.dtype} values; features must be plain real numbers")
     return np.ascontiguousarray(values, dtype=np.float64)
+
+
+def warn_of_offset(X: Array, steps: str) -> None:
+    """Warn if examples lie so far from zero that ``steps`` learn little but their offset."""
+    if len(X) < MIN_ROWS_TO_WARN:
+        return
+    mean = X.mean(axis=0)
+    deviation = math.sqrt(float(np.mean(np.sum((X - mean) ** 2, axis=1))))
+    offset = math.sqrt(float(mean @ mean))
+    if offset > MAX_OFFSET * deviation > 0.0:
+        warnings.warn(
+            f"the features lie {offset / deviation:.3g} deviations from zero, so that {steps} "
+            "hardly tell the labels apart; put StreamingScaler before this learner in a "
+            "StreamPipeline",
+            stacklevel=2,
+        )
 
 
 def _require_finite(rows: Array, missing: bool) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist, squareform
 
-from everlearn import ExStream, load, save
+from everlearn import ExStream, StreamingScaler, StreamPipeline, load, save
 from everlearn.errors import InvalidParameter, NotFinite, NotForgettable, NotMergeable
 from everlearn.learners.softmax import Descent, SoftmaxLayer
 
@@ -120,3 +120,14 @@ def test_features_beyond_single_precision_are_refused(stream, size):
     assert np.all(
         np.isfinite(ExStream(n_prototypes=3).fit(1e14 * X, y).decision_function(1e14 * X))
     )
+
+
+def test_features_far_from_zero_are_warned_of_and_a_scaler_helps(rng):
+    y = rng.integers(0, 3, 150)
+    X = 3.0 * np.eye(5)[y] + rng.normal(size=(150, 5)) + 1e3
+    with pytest.warns(UserWarning, match="StreamingScaler before this learner"):
+        far = ExStream().fit(X[:100], y[:100])
+    scaled = StreamPipeline([("scale", StreamingScaler()), ("learn", ExStream())])
+    scaled.partial_fit(X[:100], y[:100])
+    assert far.score(X[100:], y[100:]) < 0.6
+    assert scaled.score(X[100:], y[100:]) > 0.8

@@ -27,7 +27,7 @@ from everlearn.errors import NotFinite
 from everlearn.learners.softmax import Descent, SoftmaxLayer
 from everlearn.statistics.labels import Label
 from everlearn.statistics.validated import validated_array, validated_integer
-from everlearn.validation import require_number, require_positive, require_whole
+from everlearn.validation import require_number, require_positive, require_whole, warn_of_offset
 
 # Prototypes and weights are float32; larger features would overflow.
 LARGEST = 1e15
@@ -167,6 +167,7 @@ class ExStream(StreamingClassifier):
                 "ExStream computes in single precision, which is limited to features of "
                 f"{LARGEST:g}; scale the features"
             )
+        warn_of_offset(X, "steps of gradient descent")
         for x, slot in zip(X, slots.tolist(), strict=True):
             self._store(x, slot)
             self._rehearse()

@@ -7,8 +7,6 @@ is one object, the core, which computes margins f(x), above zero for the positiv
 """
 
 import copy
-import math
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -22,12 +20,10 @@ from everlearn.statistics.labels import Label, Labels
 from everlearn.transfer.kernel import HISTOGRAM_KERNELS, Kernel, KernelFunction, KernelWord
 from everlearn.transfer.online import LearnedOnline
 from everlearn.transfer.solved_from_examples import SolvedFromExamples
+from everlearn.validation import warn_of_offset
 
 # Parameters that hold fitted models, which a clone keeps.
 UNCLONED = ("prior_models", "start")
-# Warn if the mean of a batch of at least MIN_ROWS_TO_WARN is more than MAX_OFFSET deviations from
-# zero: linear Passive-Aggressive steps keep their accuracy at 10, and are at chance level at 30.
-MIN_ROWS_TO_WARN, MAX_OFFSET = 10, 10.0
 
 
 class BinaryClassifier(StreamingClassifier):
@@ -122,7 +118,7 @@ class BinaryClassifier(StreamingClassifier):
             kernel.diagonal(X)
             self._core = copy.deepcopy(self._core)
         if kernel.name == "linear" and isinstance(self._core, LearnedOnline):
-            _warn_of_offset(X)
+            warn_of_offset(X, "linear Passive-Aggressive steps")
         self._core.learn(X, slots, self.signs_, np.ones(len(X)) if weights is None else weights)
 
     def _learn_one(self, x: Array, slot: int) -> None:
@@ -172,19 +168,3 @@ class BinaryClassifier(StreamingClassifier):
         tags.input_tags.pairwise = self._kernel_name() == "precomputed"
         tags.input_tags.positive_only = self._kernel_name() in HISTOGRAM_KERNELS
         return tags
-
-
-def _warn_of_offset(X: Array) -> None:
-    """Warn if examples lie so far from zero that linear steps learn little but their offset."""
-    if len(X) < MIN_ROWS_TO_WARN:
-        return
-    mean = X.mean(axis=0)
-    deviation = math.sqrt(float(np.mean(np.sum((X - mean) ** 2, axis=1))))
-    offset = math.sqrt(float(mean @ mean))
-    if offset > MAX_OFFSET * deviation > 0.0:
-        warnings.warn(
-            f"the features lie {offset / deviation:.3g} deviations from zero, so that linear "
-            "Passive-Aggressive steps hardly tell the labels apart; put StreamingScaler before "
-            "this learner in a StreamPipeline",
-            stacklevel=2,
-        )
