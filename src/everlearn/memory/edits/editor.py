@@ -30,10 +30,10 @@ from everlearn.memory.edits.reembed import (
     require_all_there,
 )
 from everlearn.memory.edits.relocating import Relocation, relocate
+from everlearn.memory.edits.room import ALWAYS_FITS, require_room
 from everlearn.memory.edits.unknowns import UnknownImage, find_group, nearest_names
 from everlearn.memory.edits.writing import Spelling, TeachingWriter, begin, in_parts, require_group
 from everlearn.memory.insight.verify import complete_receipt
-from everlearn.memory.model.room import ALWAYS_FITS, require_room
 from everlearn.memory.model.strictness import ACCEPT, require_accept
 from everlearn.memory.opened import OpenMemory
 from everlearn.memory.storage import erase as erasing
