@@ -81,19 +81,24 @@ def parts(n: int, each: float, piece: float) -> Iterator[slice]:
 def product_table(rows: Array, others: Any, piece: float) -> Work[Array]:
     """Products of every row with every one of ``others``, which slices to arrays: one column each.
 
-    Pieces are blocks of columns, after pieces that get the memory from the system.
+    Pieces are blocks of columns, after pieces that get the memory from the system. They are
+    computed on one thread: on a busy machine, the threads of BLAS would wait for one another.
     """
+    from everlearn.statistics.kernels import few_products
+
     n, each = len(others), float(rows.size + READ * rows.shape[1])
     if n * each <= piece:
         yield n * each
         whole: Array = rows @ others[:].T
         return whole
-    table = np.empty((len(rows), n))
+    rows, table = np.ascontiguousarray(rows), np.empty((len(rows), n))
     for part in parts(len(rows), n * ALLOCATED, piece):
         table[part] = 0.0
         yield table[part].size * ALLOCATED
     for part in parts(n, each, piece):
-        table[:, part] = rows @ others[part].T
+        block = np.empty((part.stop - part.start, len(rows)))
+        few_products(np.ascontiguousarray(others[part]), rows, block)
+        table[:, part] = block.T
         yield (part.stop - part.start) * each
     return table
 
