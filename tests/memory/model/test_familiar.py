@@ -7,13 +7,19 @@ from everlearn import Memory, RecursiveRLSC
 from everlearn.memory.insight.influence import Ridge
 from everlearn.memory.model import familiar
 from everlearn.memory.model.blend import LIKENESS
-from everlearn.memory.model.familiar import choose, scored
+from everlearn.memory.model.familiar import choose, scoring
 from everlearn.memory.model.head import unit
 from everlearn.memory.model.unknown import Familiarity
+from everlearn.statistics.slices import finished
 
 
 def ridge_regression():
     return RecursiveRLSC(regularization=0.3, recoding=0.5)
+
+
+def scored(*arguments):
+    """All of it at once."""
+    return finished(scoring(*arguments, np.inf))
 
 
 def means_of(X, y):

@@ -142,16 +142,6 @@ def choosing(
     )
 
 
-def scored(
-    familiarity: Familiarity, sample: Array, mapped: Array, classes: Classes, ridge: Ridge | None
-) -> tuple[Scored, Scored]:
-    """Leave-one-out scores of taught examples, and leave-one-class-out scores of unknowns.
-
-    The only example of a class is used only as an unknown.
-    """
-    return finished(scoring(familiarity, sample, mapped, classes, ridge, np.inf))
-
-
 def scoring(
     familiarity: Familiarity,
     sample: Array,
@@ -160,7 +150,10 @@ def scoring(
     ridge: Ridge | None,
     piece: float,
 ) -> Work[tuple[Scored, Scored]]:
-    """As :func:`scored`, in pieces."""
+    """Leave-one-out scores of taught examples, and leave-one-class-out scores of unknowns.
+
+    The only example of a class is used only as an unknown.
+    """
     n_names = len(familiarity.counts)
     most = len(sample) if np.isinf(piece) else max(1, int(piece / (n_names * PER_SCORE)))
     several = familiarity.counts[classes] > 1
