@@ -26,6 +26,7 @@ from everlearn.learners.auto.selection import (
     choose,
 )
 from everlearn.learners.closed_form.sample import Sample
+from everlearn.preprocessing.random_features import RandomFeatures
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.slices import Slices, finished
 
@@ -54,7 +55,7 @@ class Stream:
         )
         row = moments.add_one(x, slot)
         if moments.total > features.begins_beyond:
-            features.begin(sample.rows())
+            features.begin(sample.rows)
         features.learn(x[None], np.array([slot]), None)
         sample.offer(x[None], np.array([slot]), None)
         self.rows.append((x, slot))
@@ -164,6 +165,52 @@ def test_a_choice_uses_the_examples_known_at_its_start(rng, monkeypatch):
             assert head.choice == finished(choose(Frozen(apart.learned))).choice
     assert len(seen) > 5
     assert max(seen) > 200
+
+
+def test_examples_that_replace_others_in_the_sample_do_not_change_a_choice(rng):
+    X, slots = examples(rng, 400)
+    stream = Stream(keeps=40)
+    for x, slot in zip(X[:100], slots[:100], strict=True):
+        stream.teach(x, int(slot))
+    whole = finished(choose(Frozen(stream.learned)))
+    frozen = Frozen(stream.learned, 1.0)
+    frozen.copy_feature_moments()
+    work, coming, chosen = Slices(choose(frozen), 1.0), iter(range(100, 400)), None
+    while chosen is None:
+        step = next(coming, None)
+        if step is not None:
+            stream.teach(X[step], int(slots[step]))
+        chosen = work.advance()
+    assert next(coming, None) is None, "all examples came during the choice"
+    assert chosen.choice == whole.choice
+    np.testing.assert_allclose(chosen.scores, whole.scores, rtol=1e-8, atol=1e-10)
+
+
+def test_an_example_costs_no_copy_of_the_sample_and_one_projection(rng, monkeypatch):
+    X, slots = examples(rng, 200)
+    learner = AutoClassifier(sample_size=40).fit(X, slots)
+    learner.predict_one(X[0])
+    done = []
+    rows, transform = Sample.rows, RandomFeatures.transform
+    monkeypatch.setattr(Sample, "rows", lambda self: done.append("copy") or rows(self))
+    monkeypatch.setattr(
+        RandomFeatures, "transform", lambda self, X: done.append("map") or transform(self, X)
+    )
+    for x in rng.normal(size=(5, D)):
+        learner.predict_one(x)
+        learner.learn_one(x, 0)
+        learner.predict_one(x)
+    assert done == ["map"] * 5
+
+
+def test_the_features_of_a_forgotten_example_do_not_stay(rng):
+    X, slots = examples(rng, 200)
+    learner = AutoClassifier(sample_size=40).fit(X, slots)
+    x = rng.normal(size=D)
+    learner.learn_one(x, 0)
+    assert x.tobytes() in pickle.dumps(learner)
+    learner.forget(x[None], [0])
+    assert x.tobytes() not in pickle.dumps(learner)
 
 
 @pytest.fixture

@@ -195,7 +195,7 @@ class AutoClassifier(AdditiveClassifier):
 
     def _take_note(self, X: Array, slots: Slots, weights: Array | None) -> None:
         if self.moments_.total > self._random_features.begins_beyond:
-            self._random_features.begin(self._sample.rows())
+            self._random_features.begin(self._sample.rows)
         self._random_features.learn(X, slots, weights)
         self._sample.offer(X, slots, weights)
 
@@ -217,7 +217,7 @@ class AutoClassifier(AdditiveClassifier):
             other._random_features.moments is not None
             or self.moments_.total > self._random_features.begins_beyond
         ):
-            self._random_features.begin(self._sample.rows())
+            self._random_features.begin(self._sample.rows)
         theirs = other._sample.rows()
         theirs = LearnedRows(theirs.X, slots[theirs.slots], theirs.weights)
         self._random_features.merge(other._random_features, theirs, slots)

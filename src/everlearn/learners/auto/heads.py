@@ -212,7 +212,7 @@ def _begun(
         squares = yield from selected.kernel.squares(choice.regularization, choice.recoding)
         return KernelHead(squares)
     if choice.head == KERNEL and frozen.sample.is_all:
-        rows, n_slots = frozen.sample.rows(), len(frozen.moments.counts)
+        rows, n_slots = frozen.sample.rows, len(frozen.moments.counts)
         squares = yield from kernel_squares(
             rows, n_slots, choice.regularization, choice.recoding, piece=piece
         )

@@ -12,6 +12,7 @@ D depends on d and on the two budgets, never on the machine: learners can be mer
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ class RandomFeatureMoments:
         self.missed = False
         self._n_features = n_features
         self._features: RandomFeatures | None = None
+        # The last single example and its features: a stream learns what it was asked about.
+        self._last: tuple[Array, Array] | None = None
 
     @property
     def keeps(self) -> int:
@@ -62,16 +65,18 @@ class RandomFeatureMoments:
                 share = None if weights is None else weights[part]
                 self.moments.add(self.seen(X[part]), slots[part], share)
 
-    def begin(self, rows: LearnedRows) -> None:
-        """Start accumulating; ``rows`` are all examples so far."""
+    def begin(self, kept: Callable[[], LearnedRows]) -> None:
+        """Start accumulating, unless that was done; ``kept`` returns all examples so far."""
         if self.width and self.moments is None and not self.missed:
             self.moments = Moments(self.width)
+            rows = kept()
             if len(rows):
                 self.learn(rows.X, rows.slots, rows.weights)
 
     def forget(self, X: Array, slots: Slots, weights: Array | None) -> None:
         if self.moments is not None:
             self.moments.remove(self.seen(X), slots, weights)
+        self._last = None  # nothing of what was forgotten stays
 
     def merge(self, other: "RandomFeatureMoments", kept: LearnedRows, slots: Slots) -> None:
         """Add another's moments, or its kept examples if it has not begun, under our slots."""
@@ -84,11 +89,16 @@ class RandomFeatureMoments:
             self.learn(kept.X, kept.slots, kept.weights)
 
     def seen(self, X: Array) -> Array:
-        """Examples as random features."""
+        """Examples as random features; not to be written to."""
+        if len(X) == 1 and self._last is not None and np.array_equal(X, self._last[0]):
+            return self._last[1]
         if self._features is None:
             self._features = RandomFeatures(n_components=self.width)
             self._features.fit(np.zeros((1, self._n_features)))
-        return self._features.transform(X)
+        seen = self._features.transform(X)
+        if len(X) == 1:
+            self._last = X.copy(), seen
+        return seen
 
     def state(self) -> tuple[dict[str, AnyArray], dict[str, Any]]:
         found = {} if self.moments is None else self.moments.state()

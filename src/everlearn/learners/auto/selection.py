@@ -17,7 +17,6 @@ All of this is done in slices (``statistics/slices.py``): ``predict`` runs them 
 ``predict_one`` while further examples are learned.
 """
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -114,8 +113,7 @@ class Frozen:
     def __init__(self, learned: LearnedState, piece: float = np.inf) -> None:
         self.piece = piece
         self.moments = FrozenMoments(learned.moments)
-        # A sample replaces its arrays and never writes to existing rows.
-        self.sample = copy.copy(learned.sample)
+        self.sample = learned.sample.frozen()
         self.features = learned.features
         self.keeps = learned.features.keeps
         self.has_features = learned.features.moments is not None
@@ -182,7 +180,7 @@ def choose(learned: Frozen) -> Work[Selected]:
     moments, sample = learned.moments, learned.sample
     n_classes = np.count_nonzero(moments.counts)
     usual = usual_regularization(moments.counts)
-    kept = sample.rows()
+    kept = sample.rows
     positions = comparable(kept, moments.counts)
     if learned.keeps or learned.has_features:
         positions = sample.first(positions, MOST_ASKED)
@@ -279,7 +277,7 @@ def _kernel(
     learned: Frozen, asked: Slots, regularizations: list[float]
 ) -> Work[tuple[KernelPath, list[_Asked]]]:
     """Kernel ridge regression on all examples, at candidate regularizations."""
-    kept = learned.sample.rows()
+    kept = learned.sample.rows
     if len(kept) > MANY:
         regularizations = yield from _suiting_half(learned, regularizations)
     loo = np.minimum(kept.weights, 1.0)[asked]
@@ -298,7 +296,7 @@ def _suiting_half(learned: Frozen, regularizations: list[float]) -> Work[list[fl
 
     Half as many examples per class need twice the regularization.
     """
-    sample, kept = learned.sample, learned.sample.rows()
+    sample, kept = learned.sample, learned.sample.rows
     half = sample.first(np.arange(len(kept)), len(kept) // 2)
     rows = kept.take(half)
     counts = np.zeros(int(kept.slots.max()) + 1)
@@ -325,7 +323,7 @@ def _features(
     learned: Frozen, evidence: LeaveOneOutEvidence, asked: Slots, regularizations: list[float]
 ) -> Work[list[_Asked]]:
     """Ridge on random features, at the regularization that suits some of them and one less."""
-    features, moments, kept = learned.features, learned.feature_moments, learned.sample.rows()
+    features, moments, kept = learned.features, learned.feature_moments, learned.sample.rows
     seen = np.empty((len(asked), features.width))
     each = features.width * learned.moments.n_features
     for part in parts(len(asked), each, learned.piece):

@@ -11,6 +11,7 @@ because the example that would have filled it is gone. Until then forgetting is 
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,22 @@ STEPS = 65_536.0
 ROOM = 1.25
 # Weights that differ by less than this are considered equal.
 ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class FrozenSample:
+    """The examples kept at some point; what is learned later does not change them."""
+
+    rows: LearnedRows
+    numbers: Numbers
+    is_all: bool
+
+    def first(self, positions: Slots, most: int) -> Slots:
+        """At most this many of the examples at these positions, plus ties; independent of order."""
+        if len(positions) <= most:
+            return positions
+        numbers = self.numbers[positions]
+        return positions[numbers <= np.partition(numbers, most - 1)[most - 1]]
 
 
 class Sample:
@@ -65,12 +82,9 @@ class Sample:
         """The examples kept, which later changes leave as they are."""
         return LearnedRows(self._X, self._slots, self._weights)
 
-    def first(self, positions: Slots, most: int) -> Slots:
-        """At most this many of the examples at these positions, plus ties; independent of order."""
-        if len(positions) <= most:
-            return positions
-        numbers = self._numbers[positions]
-        return positions[numbers <= np.partition(numbers, most - 1)[most - 1]]
+    def frozen(self) -> FrozenSample:
+        """A copy: rows of the buffer are replaced in place when more is learned."""
+        return FrozenSample(self.rows(), self._numbers, self.is_all)
 
     def offer(self, X: Array, slots: Slots, weights: Array | None) -> None:
         """Add learned examples; those that belong to the sample are kept."""
