@@ -40,10 +40,7 @@ def lines() -> Iterator[Line]:
 def line(make: Callable[[], Any]) -> Line:
     is_auto = make is AutoClassifier
     steps, wanted = (AUTO_STEPS, 50) if is_auto else (N_EXAMPLES, 10)
-    warm = make()
-    for step in range(300):  # compiles
-        warm.learn_one(np.full(64, float(step % 7)), step % 5)
-        warm.predict_one(np.zeros(64))
+    compile_for(make())
     asks, learns = least = stream(make(), steps)
     for _ in range(PASSES - 1):
         np.minimum(least, stream(make(), steps), out=least)
@@ -53,6 +50,13 @@ def line(make: Callable[[], Any]) -> Line:
         f"learn_one {described(learns[FIRST:])}; {steps:,} steps, the least of {PASSES} passes",
         f"at most {wanted} times",
     )
+
+
+def compile_for(learner: Any) -> None:
+    """Learn and ask something small, so that nothing is compiled while time is taken."""
+    for step in range(300):
+        learner.learn_one(np.full(64, float(step % 7)), step % 5)
+        learner.predict_one(np.zeros(64))
 
 
 def stream(learner: Any, steps: int) -> np.ndarray:

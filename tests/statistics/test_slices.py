@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from everlearn.errors import LostDefiniteness
-from everlearn.statistics.slices import Slices, factored, finished, half_solved, in_turn, parts
+from everlearn.statistics.slices import (
+    ALLOCATED,
+    Slices,
+    allocated,
+    factored,
+    finished,
+    half_solved,
+    in_turn,
+    parts,
+)
 
 
 def definite(rng, n):
@@ -68,3 +77,18 @@ def test_tasks_run_in_turn_return_results_in_order():
     steps = []
     assert finished(in_turn(counting(n, steps) for n in (2, 0, 3))) == [2, 0, 3]
     assert steps == [0, 1, 0, 1, 2]
+
+
+@pytest.mark.parametrize("piece", [1.0, 50 * ALLOCATED, np.inf])
+def test_memory_comes_in_pieces(piece):
+    work, costs = allocated((30, 20), piece), []
+    while True:
+        try:
+            costs.append(next(work))
+        except StopIteration as end:
+            table = end.value
+            break
+    assert table.shape == (30, 20)
+    assert not table.any()
+    assert sum(costs) == 30 * 20 * ALLOCATED
+    assert max(costs) <= max(piece, 20 * ALLOCATED)

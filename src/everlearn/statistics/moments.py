@@ -116,14 +116,14 @@ class Moments(ClassMeans):
         """S as a full symmetric matrix, a copy."""
         return _symmetric(self.upper_scatter())
 
-    def upper_scatter(self) -> Array:
-        """The upper triangle of S; read-only."""
+    def upper_scatter(self, into: Array | None = None) -> Array:
+        """The upper triangle of S; read-only, unless it is written to an array of yours."""
         if self._class_scatter is not None:
             self.flush()
         elif len(self._waiting):
             self._waiting.add_complete_groups(self._scatter)
             self._note_trace()
-        return self._waiting.added_to(self._scatter)
+        return self._waiting.added_to(self._scatter, into)
 
     def scatter_parts(self) -> tuple[Array, WaitingRows]:
         """The upper triangle of the part that has entered S, and the waiting rows; not copies."""

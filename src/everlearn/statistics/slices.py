@@ -78,6 +78,15 @@ def parts(n: int, each: float, piece: float) -> Iterator[slice]:
         yield slice(start, min(n, start + size))
 
 
+def allocated(shape: tuple[int, int], piece: float) -> Work[Array]:
+    """A table of zeros, for which memory is got from the system piece by piece."""
+    table = np.empty(shape)
+    for part in parts(len(table), table.shape[1] * ALLOCATED, piece):
+        table[part] = 0.0
+        yield table[part].size * ALLOCATED
+    return table
+
+
 def product_table(rows: Array, others: Any, piece: float) -> Work[Array]:
     """Products of every row with every one of ``others``, which slices to arrays: one column each.
 
@@ -91,10 +100,8 @@ def product_table(rows: Array, others: Any, piece: float) -> Work[Array]:
         yield n * each
         whole: Array = rows @ others[:].T
         return whole
-    rows, table = np.ascontiguousarray(rows), np.empty((len(rows), n))
-    for part in parts(len(rows), n * ALLOCATED, piece):
-        table[part] = 0.0
-        yield table[part].size * ALLOCATED
+    rows = np.ascontiguousarray(rows)
+    table = yield from allocated((len(rows), n), piece)
     for part in parts(n, each, piece):
         block = np.empty((part.stop - part.start, len(rows)))
         few_products(np.ascontiguousarray(others[part]), rows, block)

@@ -118,11 +118,12 @@ class WaitingRows:
         add_outer_products(upper, self._rows[: self._n])
         self.clear()
 
-    def added_to(self, upper: Array) -> Array:
-        """The matrix including all waiting rows; itself if there are none, otherwise a copy."""
-        if not len(self):
+    def added_to(self, upper: Array, into: Array | None = None) -> Array:
+        """The matrix including all waiting rows: in ``into`` if given, else itself or a copy."""
+        if not len(self) and into is None:
             return upper
-        full = upper.copy()
+        full = np.empty_like(upper) if into is None else into
+        np.copyto(full, upper)
         if self.is_leaving:
             add_outer_products_between(full, self._leaving, self._entered, len(full))
         add_outer_products(full, self._rows[: self._n])

@@ -7,8 +7,8 @@ from collections import deque
 import numpy as np
 import pytest
 
-from everlearn import AutoClassifier
-from everlearn.learners.auto import following, selection
+from everlearn import AutoClassifier, load, save
+from everlearn.learners.auto import following, random_features, selection
 from everlearn.learners.auto.arc_cosine import arc_cosine
 from everlearn.learners.auto.following import FollowedHead
 from everlearn.learners.auto.heads import LearnedExample, made
@@ -103,7 +103,6 @@ def test_a_head_computed_in_slices_includes_later_examples(rng, kind):
         stream.teach(x, int(slot))
     choice = HeadChoice(kind, 0.3)
     frozen = Frozen(stream.learned, 1.0)
-    frozen.copy_feature_moments()
     came: deque[LearnedExample] = deque()
     work = Slices(made(Selected(choice), frozen, stream.learned, came), 1.0)
     head, coming = None, list(zip(X[60:], slots[60:].tolist(), strict=True))
@@ -174,7 +173,6 @@ def test_examples_that_replace_others_in_the_sample_do_not_change_a_choice(rng):
         stream.teach(x, int(slot))
     whole = finished(choose(Frozen(stream.learned)))
     frozen = Frozen(stream.learned, 1.0)
-    frozen.copy_feature_moments()
     work, coming, chosen = Slices(choose(frozen), 1.0), iter(range(100, 400)), None
     while chosen is None:
         step = next(coming, None)
@@ -201,6 +199,61 @@ def test_an_example_costs_no_copy_of_the_sample_and_one_projection(rng, monkeypa
         learner.learn_one(x, 0)
         learner.predict_one(x)
     assert done == ["map"] * 5
+
+
+def test_random_features_begin_without_a_stall(rng, monkeypatch):
+    """All examples kept so far are accumulated a few at a time, while another head answers."""
+    monkeypatch.setattr(random_features, "ACCUMULATED", 8)
+    X, slots = examples(rng, 700)
+    learner, mapped, transform = AutoClassifier(sample_size=500), [], RandomFeatures.transform
+
+    def counted(self, rows):
+        mapped.append(len(rows))
+        return transform(self, rows)
+
+    monkeypatch.setattr(RandomFeatures, "transform", counted)
+    n_behind = 0
+    for x, slot in zip(X, slots, strict=True):
+        mapped.clear()
+        learner.learn_one(x, int(slot))
+        if not learner._random_features.is_behind:
+            learner.predict_one(x)
+            continue
+        n_behind += 1
+        assert 0 < sum(mapped) <= 2 * 8
+        mapped.clear()
+        learner.predict_one(x)
+        assert not mapped
+        assert learner._running.choice.head != FEATURES
+    assert n_behind > 50
+    assert learner._random_features.moments.total == len(X)
+
+
+@pytest.mark.parametrize("change", ["predict", "learn", "forget", "merge", "save"])
+def test_features_that_wait_count_in_everything_but_single_questions(rng, tmp_path, change):
+    X, slots = examples(rng, 300)
+    stream, batch = AutoClassifier(sample_size=200), AutoClassifier(sample_size=200)
+    for x, slot in zip(X[:203], slots[:203], strict=True):
+        stream.learn_one(x, int(slot))
+    batch.partial_fit(X[:203], slots[:203])
+    assert stream._random_features.is_behind
+    found = []
+    for learner in (stream, batch):
+        if change == "learn":
+            learner.partial_fit(X[203:], slots[203:])
+        elif change == "forget":
+            learner.forget(X[:2], slots[:2])
+        elif change == "merge":
+            learner.merge(AutoClassifier(sample_size=200).fit(X[203:], slots[203:]))
+        elif change == "save":
+            save(learner, tmp_path / "learner")
+            learner = load(tmp_path / "learner")
+        found.append(learner)
+    one, other = (learner._random_features.moments for learner in found)
+    assert one.total == other.total
+    np.testing.assert_allclose(one.scatter(), other.scatter(), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(one.means, other.means, rtol=1e-12)
+    np.testing.assert_allclose(*(learner.decision_function(X) for learner in found), rtol=1e-7)
 
 
 def test_the_features_of_a_forgotten_example_do_not_stay(rng):

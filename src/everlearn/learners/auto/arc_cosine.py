@@ -27,14 +27,17 @@ from scipy.linalg import solve_triangular
 from everlearn.arrays import Array, Slots
 from everlearn.learners.closed_form.leave_one_out import LearnedRows, leave_one_out_scores
 from everlearn.preprocessing.fixed_map import in_blocks
-from everlearn.statistics.slices import Work, factored, parts
+from everlearn.statistics.slices import Work, allocated, factored, parts
 
 # Maximum number of rows of K computed together: temporary arrays stay small beside K.
 ROWS = 256
 # Cost of a cosine, its arc and its sine, in multiplications.
-ARC = 100.0
-# Spare capacity: this many examples, and a share of those there are.
-ROOM, MORE = 64, 8
+ARC = 1000.0
+# Cost of copying a number across the diagonal.
+MIRRORED = 50.0
+# Spare capacity: this many examples, and one for every so many there are. What is not used costs
+# no memory, and an example for which there is no room copies all others.
+ROOM, MORE = 64, 2
 
 
 def arc_cosine(A: Array, B: Array) -> Array:
@@ -57,10 +60,8 @@ class SymmetricKernel:
     """
 
     def __init__(self, rows: LearnedRows, piece: float) -> None:
-        n = len(rows)
         self._rows, self._piece = rows, piece
-        self._both = np.zeros((n, n), order="F")
-        self._diagonal = np.zeros(n)
+        self._both, self._diagonal = np.empty((0, 0)), np.empty(0)
         self._factored: float | None = None
         # Σ w ‖φ(x) − mean‖², the total scatter of the features behind K about their mean.
         self.total_variance = 0.0
@@ -68,6 +69,7 @@ class SymmetricKernel:
     def fill(self) -> Work[None]:
         """Compute K."""
         X, n = self._rows.X, len(self._rows)
+        self._both = (yield from allocated((n, n), self._piece)).T
         each = n * (X.shape[1] + ARC)
         for part in parts(n, each, min(self._piece, ROWS * each)):
             self._both[part, part.start :] = arc_cosine(X[part], X[part.start :])
@@ -96,7 +98,7 @@ class SymmetricKernel:
             square = np.triu(self._both[part, part], 1)
             self._both[part.stop :, part] = self._both[part, part.stop :].T
             self._both[part, part] = square + square.T
-            yield 10.0 * ROWS * (len(self._both) - part.start)
+            yield MIRRORED * ROWS * (len(self._both) - part.start)
         np.fill_diagonal(self._both, self._diagonal)
 
 

@@ -214,7 +214,7 @@ class AutoClassifier(AdditiveClassifier):
     def _merge(self, other: Any, slots: Slots) -> None:
         super()._merge(other, slots)
         if (
-            other._random_features.moments is not None
+            other._random_features.has_begun
             or self.moments_.total > self._random_features.begins_beyond
         ):
             self._random_features.begin(self._sample.rows)

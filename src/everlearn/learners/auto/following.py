@@ -15,7 +15,14 @@ from collections import deque
 from everlearn.arrays import Array
 from everlearn.errors import LostDefiniteness
 from everlearn.learners.auto.heads import QUESTION_COST, LearnedExample, SingleHead, made
-from everlearn.learners.auto.selection import Frozen, HeadChoice, LearnedState, Selected, choose
+from everlearn.learners.auto.selection import (
+    Frozen,
+    HeadChoice,
+    LearnedState,
+    Selected,
+    choose,
+    room_for,
+)
 from everlearn.statistics.slices import Slices, Work, finished
 
 # A choice is kept until this share more was learned.
@@ -64,7 +71,8 @@ class FollowedHead:
         """Scores of one vector, one column per slot."""
         total = learned.moments.total
         is_recent = self.chosen_at <= total <= self.chosen_at * (1.0 + CHOOSE_AGAIN)
-        if self._head is not None and self._next is None and not is_recent:
+        waits = is_recent or self._next is not None or learned.features.is_behind
+        if self._head is not None and not waits:
             self._choose_again(self._head, learned)
         self._advance()
         if self._head is None:
@@ -85,11 +93,17 @@ class FollowedHead:
         moments = learned.moments
         question = QUESTION_COST * (2.0 * moments.n_features**2 + moments.means.size)
         budget = max(LEAST_SLICE, QUESTIONS * max(question, head.cost))
-        frozen = Frozen(learned, budget / PIECES)
-        frozen.copy_feature_moments()
         self._came.clear()
-        self._next_at = moments.total
-        self._next = Slices(_chosen(frozen, learned, self._came), budget)
+        self._next = Slices(self._chosen(learned, budget / PIECES), budget)
+
+    def _chosen(self, learned: LearnedState, piece: float) -> Work[tuple[HeadChoice, SingleHead]]:
+        room = yield from room_for(learned, piece)
+        frozen = Frozen(learned, piece, room)
+        self._next_at = learned.moments.total
+        self._came.clear()
+        selected = yield from choose(frozen)
+        head = yield from made(selected, frozen, learned, self._came)
+        return selected.choice, head
 
     def _advance(self) -> None:
         if self._next is None:
@@ -105,11 +119,3 @@ class FollowedHead:
 
     def __getstate__(self) -> dict[str, object]:
         return FollowedHead().__dict__  # a copy chooses when it is asked
-
-
-def _chosen(
-    frozen: Frozen, learned: LearnedState, came: deque[LearnedExample]
-) -> Work[tuple[HeadChoice, SingleHead]]:
-    selected = yield from choose(frozen)
-    head = yield from made(selected, frozen, learned, came)
-    return selected.choice, head

@@ -10,20 +10,28 @@ import numpy as np
 from everlearn.arrays import Array
 from everlearn.learners.closed_form.leave_one_out import GONE, LearnedRows, leave_one_out_scores
 from everlearn.statistics.moments import Moments
-from everlearn.statistics.slices import Work, factored, half_solved, half_solved_at_once, parts
+from everlearn.statistics.slices import (
+    ALLOCATED,
+    Work,
+    factored,
+    half_solved,
+    half_solved_at_once,
+    parts,
+)
 from everlearn.statistics.waiting_rows import add_outer_products
 
 
 class FrozenMoments:
-    """An immutable copy of moments; of the scatter S its upper triangle."""
+    """A copy of moments; of the scatter S its upper triangle, in ``into`` if given."""
 
-    def __init__(self, moments: Moments) -> None:
+    def __init__(self, moments: Moments, into: Array | None = None) -> None:
         self.n_features = moments.n_features
         self.total = moments.total
         self.counts = moments.counts.copy()
         self.means = moments.means.copy()
         self.mean = moments.mean.copy()
-        self.scatter = moments.upper_scatter().copy()
+        square = (self.n_features, self.n_features)
+        self.scatter = moments.upper_scatter(np.empty(square) if into is None else into)
 
     def add_between(self, upper: Array, piece: float) -> Work[None]:
         """``upper`` += Σ n_k (μ_k − m)(μ_k − m)ᵀ: S becomes T, the scatter about the overall mean.
@@ -132,8 +140,10 @@ class DiscriminantScores:
 
 def factor_of(upper: Array, ridge: float, piece: float) -> Work[Array]:
     """L of A + ρ I = L Lᵀ, in the lower triangle."""
-    lower = upper.T.copy(order="F")
+    lower = np.empty_like(upper.T)
+    for part in parts(len(lower), len(lower) * ALLOCATED, piece):
+        lower.T[part] = upper[part]
+        yield (part.stop - part.start) * len(lower) * ALLOCATED
     lower.flat[:: len(lower) + 1] += ridge
-    yield float(lower.size)
     yield from factored(lower, piece)
     return lower

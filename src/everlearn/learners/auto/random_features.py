@@ -12,6 +12,7 @@ D depends on d and on the two budgets, never on the machine: learners can be mer
 """
 
 import math
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,8 @@ NOMINAL = 20_000.0
 WIDEST, NARROWEST = 16, 4
 BYTES_A_NUMBER, BYTES_A_PAIR = 16.0, 8.0
 PREFIX = "wide_"
+# Examples of before the beginning that are accumulated with every one after it.
+ACCUMULATED = 32
 
 
 class RandomFeatureMoments:
@@ -39,7 +42,9 @@ class RandomFeatureMoments:
     ) -> None:
         self.width = width_within(n_features, memory_mb, microseconds)
         self._keeps = kept_within(kept, memory_mb, microseconds)
-        self.moments: Moments | None = None
+        self._moments: Moments | None = None
+        # Examples to be accumulated, the first of them first.
+        self._behind: deque[LearnedRows] = deque()
         # A file from before there were heads on random features holds none: they begin with all
         # examples, or never.
         self.missed = False
@@ -58,20 +63,59 @@ class RandomFeatureMoments:
         """Number of examples beyond which features are accumulated."""
         return self._keeps
 
+    @property
+    def has_begun(self) -> bool:
+        return self._moments is not None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether examples wait to be accumulated."""
+        return bool(self._behind)
+
+    @property
+    def moments(self) -> Moments | None:
+        """The moments of all examples, which accumulates those that wait."""
+        while self._behind:
+            self._accumulate_first()
+        return self._moments
+
     def learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
-        """Add examples that were learned after the beginning."""
-        if self.moments is not None:
-            for part in in_blocks(len(X), BLOCK_ROWS):
-                share = None if weights is None else weights[part]
-                self.moments.add(self.seen(X[part]), slots[part], share)
+        """Add examples that were learned after the beginning.
+
+        A single one has some of those that wait accumulated, and waits while there are others.
+        """
+        if self._moments is None:
+            return
+        if len(X) > 1 or not self.is_behind:
+            assert self.moments is not None
+            self._accumulate(X, slots, weights)
+            return
+        share = np.ones(1) if weights is None else weights
+        self._behind.append(LearnedRows(X.copy(), slots, share))
+        n_left = ACCUMULATED
+        while self._behind and n_left > 0:
+            n_left -= len(self._behind[0])
+            self._accumulate_first()
 
     def begin(self, kept: Callable[[], LearnedRows]) -> None:
         """Start accumulating, unless that was done; ``kept`` returns all examples so far."""
-        if self.width and self.moments is None and not self.missed:
-            self.moments = Moments(self.width)
+        if self.width and self._moments is None and not self.missed:
+            self._moments = Moments(self.width)
             rows = kept()
-            if len(rows):
-                self.learn(rows.X, rows.slots, rows.weights)
+            parts = in_blocks(len(rows), ACCUMULATED)
+            self._behind.extend(
+                LearnedRows(rows.X[part], rows.slots[part], rows.weights[part]) for part in parts
+            )
+
+    def _accumulate_first(self) -> None:
+        rows = self._behind.popleft()
+        self._accumulate(rows.X, rows.slots, rows.weights)
+
+    def _accumulate(self, X: Array, slots: Slots, weights: Array | None) -> None:
+        assert self._moments is not None
+        for part in in_blocks(len(X), BLOCK_ROWS):
+            share = None if weights is None else weights[part]
+            self._moments.add(self.seen(X[part]), slots[part], share)
 
     def forget(self, X: Array, slots: Slots, weights: Array | None) -> None:
         if self.moments is not None:
@@ -82,7 +126,8 @@ class RandomFeatureMoments:
         """Add another's moments, or its kept examples if it has not begun, under our slots."""
         self.missed = self.missed or other.missed
         if self.missed:
-            self.moments = None
+            self._moments = None
+            self._behind.clear()
         elif self.moments is not None and other.moments is not None:
             self.moments.merge(other.moments, slots)
         elif self.moments is not None and len(kept):
@@ -110,8 +155,8 @@ class RandomFeatureMoments:
             name.removeprefix(PREFIX): a for name, a in arrays.items() if name.startswith(PREFIX)
         }
         if own and self.width:
-            self.moments = Moments(self.width)
-            self.moments.restore(own)
+            self._moments = Moments(self.width)
+            self._moments.restore(own)
         self.missed = not known or (bool(self.width) and not own and not is_all)
 
 

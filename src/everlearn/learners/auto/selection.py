@@ -37,7 +37,7 @@ from everlearn.learners.closed_form.leave_one_out import MANY_FEATURES, LearnedR
 from everlearn.learners.closed_form.model_selection import usual_regularization
 from everlearn.learners.closed_form.sample import Sample
 from everlearn.statistics.moments import Moments
-from everlearn.statistics.slices import Work, in_turn, parts
+from everlearn.statistics.slices import Work, allocated, in_turn, parts
 
 RIDGE, DISCRIMINANT, NEAREST = "ridge regression", "discriminant analysis", "nearest class mean"
 KERNEL, FEATURES = "arc-cosine kernel ridge regression", "ridge regression on random features"
@@ -58,6 +58,8 @@ MANY = 2000
 # Heads on random features are scored on at most this many examples, at this many
 # regularizations around the usual one.
 MOST_ASKED = 1000
+# Room for examples that come while memory for a copy of the sample is got.
+MORE_ROWS = 64
 BELOW_USUAL, ABOVE_USUAL = 2, 1
 
 
@@ -103,23 +105,47 @@ class LearnedState:
     features: RandomFeatureMoments
 
 
+@dataclass(frozen=True)
+class Room:
+    """Memory for the copies of a :class:`Frozen`, got from the system beforehand."""
+
+    rows: Array
+    scatter: Array | None
+
+
+def room_for(learned: LearnedState, piece: float) -> Work[Room]:
+    """Room for the sample, which may grow meanwhile, and for the moments of random features."""
+    n_features, width = learned.moments.n_features, learned.features.width
+    rows = yield from allocated((len(learned.sample) + MORE_ROWS, n_features), piece)
+    if not learned.features.has_begun:
+        return Room(rows, None)
+    scatter = yield from allocated((width, width), piece)
+    return Room(rows, scatter)
+
+
 class Frozen:
     """A snapshot of what was learned, in arrays that further learning does not change.
 
-    Work done at once copies the moments of random features when it needs them; work in slices has
-    them copied before anything more is learned (:meth:`copy_feature_moments`).
+    Work done at once copies the moments of random features when it needs them. Work in slices has
+    everything copied at once, to ``room``, before anything more is learned.
     """
 
-    def __init__(self, learned: LearnedState, piece: float = np.inf) -> None:
+    def __init__(
+        self, learned: LearnedState, piece: float = np.inf, room: Room | None = None
+    ) -> None:
         self.piece = piece
         self.moments = FrozenMoments(learned.moments)
-        self.sample = learned.sample.frozen()
+        self.sample = learned.sample.frozen(None if room is None else room.rows)
         self.features = learned.features
         self.keeps = learned.features.keeps
-        self.has_features = learned.features.moments is not None
+        self.has_features = learned.features.has_begun
         self._feature_moments: FrozenMoments | None = None
         self._features_are_total = False
         self._total: Array | None = None
+        if np.isfinite(piece) and self.has_features:
+            assert learned.features.moments is not None
+            into = None if room is None else room.scatter
+            self._feature_moments = FrozenMoments(learned.features.moments, into)
 
     @property
     def feature_moments(self) -> FrozenMoments:
@@ -128,10 +154,6 @@ class Frozen:
             assert self.features.moments is not None
             self._feature_moments = FrozenMoments(self.features.moments)
         return self._feature_moments
-
-    def copy_feature_moments(self) -> None:
-        if self.has_features:
-            _ = self.feature_moments
 
     def total_scatter(self) -> Work[Array]:
         """T, its upper triangle."""

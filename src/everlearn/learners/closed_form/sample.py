@@ -82,9 +82,17 @@ class Sample:
         """The examples kept, which later changes leave as they are."""
         return LearnedRows(self._X, self._slots, self._weights)
 
-    def frozen(self) -> FrozenSample:
-        """A copy: rows of the buffer are replaced in place when more is learned."""
-        return FrozenSample(self.rows(), self._numbers, self.is_all)
+    def frozen(self, into: Array | None = None) -> FrozenSample:
+        """A copy, with its rows in the first of ``into`` if they fit.
+
+        Rows of the buffer are replaced in place when more is learned.
+        """
+        if into is None or len(into) < len(self):
+            return FrozenSample(self.rows(), self._numbers, self.is_all)
+        X = into[: len(self)]
+        np.take(self._buffer, self._at, axis=0, out=X, mode="clip")  # others copy twice
+        rows = LearnedRows(X, self._slots, self._weights)
+        return FrozenSample(rows, self._numbers, self.is_all)
 
     def offer(self, X: Array, slots: Slots, weights: Array | None) -> None:
         """Add learned examples; those that belong to the sample are kept."""
