@@ -17,6 +17,7 @@ the first part, which begins with nothing learned.
 
 import argparse
 import json
+import math
 import multiprocessing
 import time
 from collections.abc import Iterator
@@ -76,16 +77,14 @@ def run(begin: int, steps: int, size: int, workers: int, threads: int, out: Path
     running: list[multiprocessing.process.BaseProcess] = []
     with threadpool_limits(limits=threads):
         for start in range(begin, steps, size):
-            while known < start:
+            while asked_at < start:
                 # As in the stream: the first question at which a tenth more was learned.
-                until = start
-                if known < asked_at <= start:
-                    until = asked_at
-                learn_until(learner, known, until)
-                known = until
-                if known == asked_at:
-                    learner.predict_one(np.zeros(WIDTH))
-                    asked_at = -(-int(asked_at * (1.0 + CHOOSE_AGAIN) + 1) // BLOCK) * BLOCK
+                learn_until(learner, known, asked_at)
+                learner.predict_one(np.zeros(WIDTH))
+                known = asked_at
+                asked_at = BLOCK * math.ceil(asked_at * (1.0 + CHOOSE_AGAIN) / BLOCK)
+            learn_until(learner, known, start)
+            known = start
             while len(running) >= workers:
                 time.sleep(0.2)
                 running = [worker for worker in running if worker.is_alive()]
