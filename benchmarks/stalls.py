@@ -13,6 +13,7 @@ for factors from the system, are shown apart.
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,26 +27,33 @@ N_EXAMPLES = int(os.environ.get("EVERLEARN_STEPS", "6000"))
 AUTO_STEPS = int(os.environ.get("EVERLEARN_AUTO_STEPS", "1500"))
 PASSES = int(os.environ.get("EVERLEARN_PASSES", "3"))
 ONLY = os.environ.get("EVERLEARN_ONLY", "")
+# The last takes 20 ms a step after 8,000 (benchmarks/stalls_in_parts.py), so it has its own number.
+LEARNERS: dict[str, tuple[Callable[[], Any], int, int]] = {
+    "NearestClassMean": (NearestClassMean, N_EXAMPLES, 10),
+    "StreamingLDA": (StreamingLDA, N_EXAMPLES, 10),
+    "RecursiveRLSC": (RecursiveRLSC, N_EXAMPLES, 10),
+    "AutoClassifier(memory_mb=0)": (partial(AutoClassifier, memory_mb=0), N_EXAMPLES, 50),
+    "AutoClassifier": (AutoClassifier, AUTO_STEPS, 50),
+}
 # Questions that get memory from the system for the first time.
 FIRST = 2
 
 
 def lines() -> Iterator[Line]:
     with threadpool_limits(limits=1):
-        for make in (NearestClassMean, StreamingLDA, RecursiveRLSC, AutoClassifier):
-            if ONLY in ("", make.__name__):
-                yield line(make)
+        for name in LEARNERS:
+            if ONLY in ("", name):
+                yield line(name)
 
 
-def line(make: Callable[[], Any]) -> Line:
-    is_auto = make is AutoClassifier
-    steps, wanted = (AUTO_STEPS, 50) if is_auto else (N_EXAMPLES, 10)
+def line(name: str) -> Line:
+    make, steps, wanted = LEARNERS[name]
     compile_for(make())
     asks, learns = least = stream(make(), steps)
     for _ in range(PASSES - 1):
         np.minimum(least, stream(make(), steps), out=least)
     return Line(
-        f"{make.__name__}, longest predict_one against the median (d=1,280)",
+        f"{name}, longest predict_one against the median (d=1,280)",
         f"{described(asks[FIRST:])}; the first two {1e3 * asks[:FIRST].max():.1f} ms; "
         f"learn_one {described(learns[FIRST:])}; {steps:,} steps, the least of {PASSES} passes",
         f"at most {wanted} times",

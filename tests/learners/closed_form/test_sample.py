@@ -29,6 +29,21 @@ def test_any_order_and_any_blocks_give_the_same_sample(seed, size):
     assert len(whole) <= max(size, 5)
 
 
+@given(st.integers(0, 10_000), st.integers(4, 60))
+def test_one_at_a_time_gives_the_sample_of_a_batch(seed, size):
+    X, slots = stream(seed)
+    weights = np.random.default_rng(seed).integers(1, 3, len(X)).astype(float)
+    batch, loop = Sample(3, size), Sample(3, size)
+    batch.offer(X, slots, weights)
+    for x, slot, weight in zip(X, slots, weights, strict=True):
+        loop.offer(x[None], np.array([slot]), np.array([weight]))
+    assert contents(batch) == contents(loop)
+    kept = loop.state()
+    again = {name: array.copy() for name, array in kept.items()}
+    loop.offer(X + 1.0, slots, weights)
+    assert all(np.array_equal(kept[name], again[name]) for name in kept)
+
+
 @given(st.integers(0, 10_000))
 def test_the_sample_of_two_streams_equals_that_of_one(seed):
     X, slots = stream(seed)

@@ -63,6 +63,8 @@ class Sample:
         self._weights = np.zeros(0)
         self._numbers: Numbers = np.zeros(0, dtype=np.uint64)
         self._seen = np.zeros(0)  # total weight offered, by slot
+        # The weight per class to which the examples kept were reduced; none fits nothing yet.
+        self._reduced_to: float | None = None
 
     @property
     def is_all(self) -> bool:
@@ -138,7 +140,7 @@ class Sample:
             "sample": self._X,
             "sample_slots": self._slots.astype(np.int64),
             "sample_weights": self._weights,
-            "sample_seen": self._seen,
+            "sample_seen": self._seen.copy(),
         }
 
     def restore_from(self, arrays: dict[str, AnyArray], moments: ClassMeans) -> None:
@@ -162,7 +164,7 @@ class Sample:
         self._seen = seen
         self._buffer, self._at = X.copy(), np.arange(len(X))
         self._weights, self._slots = weights, slots.astype(np.intp)
-        self._numbers = numbers_of(X)
+        self._numbers, self._reduced_to = numbers_of(X), None
 
     def copy(self) -> "Sample":
         """An independent copy."""
@@ -176,6 +178,8 @@ class Sample:
         all_weights = np.concatenate([self._weights, weights])
         all_numbers = np.concatenate([self._numbers, numbers])
         most = self._most()
+        if not len(slots) and most == self._reduced_to:
+            return
         chosen = np.arange(len(all_slots))
         if np.isfinite(most) and len(chosen):
             order = np.lexsort((all_numbers, all_slots))
@@ -185,6 +189,7 @@ class Sample:
         self._put(chosen, n, rows)
         self._slots, self._weights = all_slots[chosen], all_weights[chosen]
         self._numbers = all_numbers[chosen]
+        self._reduced_to = most
 
     def _put(self, chosen: Slots, n: int, rows: Callable[[Slots], Array]) -> None:
         """Keep these examples: those from ``n`` on are new, and take the places of the others."""
@@ -205,8 +210,9 @@ class Sample:
     def _note(self, slots: Slots, weights: Array) -> None:
         """Record the weight of each class that was learned, or forgotten."""
         n_slots = max(len(self._seen), int(slots.max(initial=-1)) + 1)
-        self._seen = np.pad(self._seen, (0, n_slots - len(self._seen)))
-        self._seen += np.bincount(slots, weights, n_slots)
+        if n_slots > len(self._seen):
+            self._seen = np.pad(self._seen, (0, n_slots - len(self._seen)))
+        np.add.at(self._seen, slots, weights)
 
     def _most(self) -> float:
         """The weight kept per class: the level at which all classes together fill ``size``."""
@@ -231,6 +237,7 @@ class Sample:
         self._buffer, self._at = self._buffer[self._at[chosen]], np.arange(len(chosen))
         self._slots = self._slots[chosen]
         self._weights, self._numbers = self._weights[chosen], self._numbers[chosen]
+        self._reduced_to = None
 
 
 def numbers_of(X: Array) -> Numbers:
