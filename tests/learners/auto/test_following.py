@@ -155,6 +155,7 @@ def test_a_choice_uses_the_examples_known_at_its_start(rng, monkeypatch):
     for x, slot in zip(X, slots, strict=True):
         example = stream.teach(x, int(slot))
         head.follow(example.row, x, int(slot))
+        head.advance()
         head.scores_one(x, stream.learned)
         if head.chosen_at > 20 and head.chosen_at not in seen:
             seen.add(head.chosen_at)
@@ -291,6 +292,43 @@ def test_after_a_batch_the_next_question_is_exact(rng, at_once):
     learner.partial_fit(X[100:], slots[100:])
     assert [learner.predict_one(x) for x in X[:50]] == learner.predict(X[:50]).tolist()
     assert len(at_once) == 4
+
+
+@pytest.mark.parametrize("memory_mb", [0.0, 512.0])
+def test_a_head_follows_a_small_batch_as_it_follows_single_examples(rng, at_once, memory_mb):
+    X, slots = examples(rng, 420)
+    batches, singles = (AutoClassifier(memory_mb=memory_mb) for _ in range(2))
+    for learner in (batches, singles):
+        learner.fit(X[:400], slots[:400])
+        learner.predict_one(X[0])
+    done = len(at_once)
+    for start in range(400, 420, 5):
+        batches.partial_fit(X[start : start + 5], slots[start : start + 5])
+        for x, slot in zip(X[start : start + 5], slots[start : start + 5], strict=True):
+            singles.learn_one(x, int(slot))
+        for x in X[:3]:
+            one, other = (learner._scores_one(x) for learner in (batches, singles))
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+    assert len(at_once) == done
+    np.testing.assert_allclose(
+        batches.decision_function(X), singles.decision_function(X), rtol=1e-9, atol=1e-9
+    )
+
+
+def test_batches_during_a_choice_do_one_slice_each(rng, at_once, monkeypatch):
+    monkeypatch.setattr(following, "LEAST_SLICE", 1e3)
+    X, slots = examples(rng, 600)
+    learner = AutoClassifier().fit(X[:100], slots[:100])
+    learner.predict_one(X[0])
+    slices, advance = [], Slices.advance
+    monkeypatch.setattr(Slices, "advance", lambda self: slices.append(1) or advance(self))
+    for start in range(100, 600, 10):
+        learner.partial_fit(X[start : start + 10], slots[start : start + 10])
+        learner.predict_one(X[0])
+    assert 20 < len(slices) <= 2 * 50
+    assert len(at_once) == 2
+    found = finished(choose(Frozen(learner._learned()))).choice
+    assert learner.choice_.head == found.head
 
 
 def test_a_copy_made_during_a_choice_answers(rng, monkeypatch):

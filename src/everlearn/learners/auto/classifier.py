@@ -181,14 +181,20 @@ class AutoClassifier(AdditiveClassifier):
         self._running = FollowedHead()
 
     def _learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
-        if len(X) == 1 and weights is None:  # the first of its class
-            self._learn_one(X[0], int(slots[0]))
+        if weights is None and (len(X) == 1 or self._running.can_follow(len(X))):
+            for x, slot in zip(X, slots.tolist(), strict=True):
+                self._follow_one(x, slot)
+            self._running.advance()
             return
         super()._learn(X, slots, weights)
         self._take_note(X, slots, weights)
         self._running.invalidate()
 
     def _learn_one(self, x: Array, slot: int) -> None:
+        self._follow_one(x, slot)
+        self._running.advance()
+
+    def _follow_one(self, x: Array, slot: int) -> None:
         row = self.moments_.add_one(x, slot)
         self._take_note(x[None], np.array([slot]), None)
         self._running.follow(row, x, slot)

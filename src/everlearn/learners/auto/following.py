@@ -6,8 +6,8 @@ slice with every example and every question, and the current head answers until 
 ready and has caught up with the examples that arrived in the meantime. So no call waits for a
 choice, and which head answers is a function of the calls, not of time.
 
-Without a head (before the first question, after a batch, a merge or forgetting), everything is done
-at once.
+Without a head (before the first question, after a large batch, a merge or forgetting), everything
+is done at once.
 """
 
 from collections import deque
@@ -30,6 +30,8 @@ CHOOSE_AGAIN = 0.1
 # A slice costs as much as this many questions, and at least this many multiplications.
 QUESTIONS = 2.0
 LEAST_SLICE = 1e6
+# Larger batches are learned faster without a head, which is then computed anew.
+MOST_FOLLOWED = 64
 # Number of pieces per slice.
 PIECES = 4.0
 
@@ -65,7 +67,10 @@ class FollowedHead:
             self._came.append(LearnedExample(x.copy(), slot, row.copy()))
         if self._head is not None:
             self._head.follow(example)
-        self._advance()
+
+    def can_follow(self, n_examples: int) -> bool:
+        """Whether that is cheaper than another head, for so many examples learned together."""
+        return self._head is not None and n_examples <= MOST_FOLLOWED
 
     def scores_one(self, x: Array, learned: LearnedState) -> Array:
         """Scores of one vector, one column per slot."""
@@ -74,7 +79,7 @@ class FollowedHead:
         waits = is_recent or self._next is not None or learned.features.is_behind
         if self._head is not None and not waits:
             self._choose_again(self._head, learned)
-        self._advance()
+        self.advance()
         if self._head is None:
             self._head = self._at_once(learned, is_recent)
         return self._head.scores_one(x)
@@ -105,7 +110,8 @@ class FollowedHead:
         head = yield from made(selected, frozen, learned, self._came)
         return selected.choice, head
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
+        """Do a slice of the work for the next head."""
         if self._next is None:
             return
         try:
