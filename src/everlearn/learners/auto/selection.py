@@ -58,7 +58,7 @@ MANY = 2000
 # Heads on random features are scored on at most this many examples, at this many
 # regularizations around the usual one.
 MOST_ASKED = 1000
-# Room for examples that come while memory for a copy of the sample is got.
+# RoomForCopies for examples that come while memory for a copy of the sample is got.
 MORE_ROWS = 64
 BELOW_USUAL, ABOVE_USUAL = 2, 1
 
@@ -106,21 +106,21 @@ class LearnedState:
 
 
 @dataclass(frozen=True)
-class Room:
+class RoomForCopies:
     """Memory for the copies of a :class:`Frozen`, got from the system beforehand."""
 
     rows: Array
     scatter: Array | None
 
 
-def room_for(learned: LearnedState, piece: float) -> Work[Room]:
-    """Room for the sample, which may grow meanwhile, and for the moments of random features."""
+def room_for(learned: LearnedState, piece: float) -> Work[RoomForCopies]:
+    """RoomForCopies for the sample, which may grow meanwhile, and for the moments of random features."""
     n_features, width = learned.moments.n_features, learned.features.width
     rows = yield from allocated((len(learned.sample) + MORE_ROWS, n_features), piece)
     if not learned.features.has_begun:
-        return Room(rows, None)
+        return RoomForCopies(rows, None)
     scatter = yield from allocated((width, width), piece)
-    return Room(rows, scatter)
+    return RoomForCopies(rows, scatter)
 
 
 class Frozen:
@@ -131,7 +131,7 @@ class Frozen:
     """
 
     def __init__(
-        self, learned: LearnedState, piece: float = np.inf, room: Room | None = None
+        self, learned: LearnedState, piece: float = np.inf, room: RoomForCopies | None = None
     ) -> None:
         self.piece = piece
         self.moments = FrozenMoments(learned.moments)
