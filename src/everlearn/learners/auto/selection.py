@@ -58,7 +58,7 @@ MANY = 2000
 # Heads on random features are scored on at most this many examples, at this many
 # regularizations around the usual one.
 MOST_ASKED = 1000
-# RoomForCopies for examples that come while memory for a copy of the sample is got.
+# Room for examples that come while memory for a copy of the sample is got.
 MORE_ROWS = 64
 BELOW_USUAL, ABOVE_USUAL = 2, 1
 
@@ -114,7 +114,7 @@ class RoomForCopies:
 
 
 def room_for(learned: LearnedState, piece: float) -> Work[RoomForCopies]:
-    """RoomForCopies for the sample, which may grow meanwhile, and for the moments of random features."""
+    """Room for the sample, which may grow meanwhile, and for the moments of random features."""
     n_features, width = learned.moments.n_features, learned.features.width
     rows = yield from allocated((len(learned.sample) + MORE_ROWS, n_features), piece)
     if not learned.features.has_begun:
