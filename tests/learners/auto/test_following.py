@@ -149,7 +149,7 @@ def test_a_choice_in_slices_equals_one_at_once(rng, keeps):
 
 def test_a_choice_uses_the_examples_known_at_its_start(rng, monkeypatch):
     """Examples that arrive during the work do not change the choice."""
-    monkeypatch.setattr(following, "LEAST_SLICE", 1e3)
+    monkeypatch.setattr(following, "LEAST_SLICE", 1e5)
     X, slots = examples(rng, 400)
     stream, head, seen = Stream(), FollowedHead(), set()
     for x, slot in zip(X, slots, strict=True):

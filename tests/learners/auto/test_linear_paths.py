@@ -75,3 +75,23 @@ def test_frozen_moments_do_not_change(taught):
     moments.upper_scatter()
     after = frozen.scatter, frozen.means, frozen.counts, frozen.mean
     assert all(np.array_equal(old, new) for old, new in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("n", [1, 100, 129, 131, 140, 300])
+def test_frozen_moments_in_an_array_of_yours_are_complete_later(rng, n):
+    """Rows that wait, and a buffer that has entered some rows of the scatter."""
+    moments, d = Moments(200), 200
+    X = rng.normal(size=(n, d))
+    for x in X:
+        moments.add_one(x, 0)
+    frozen = FrozenMoments(moments, np.full((d, d), 7.0))
+    means = moments.means.copy()
+    for x in rng.normal(size=(200, d)):
+        moments.add_one(x, 0)
+    finished(frozen.complete(1.0))
+    upper = np.triu_indices(d)
+    expected = np.cov(X.T, bias=True)[upper] * n
+    np.testing.assert_allclose(frozen.scatter[upper], expected, rtol=1e-12, atol=1e-9)
+    assert np.array_equal(frozen.means, means)
+    finished(frozen.complete(1.0))
+    np.testing.assert_allclose(frozen.scatter[upper], expected, rtol=1e-12, atol=1e-9)

@@ -106,6 +106,7 @@ class FollowedHead:
         frozen = Frozen(learned, piece, room)
         self._next_at = learned.moments.total
         self._came.clear()
+        yield from frozen.complete()
         selected = yield from choose(frozen)
         head = yield from made(selected, frozen, learned, self._came)
         return selected.choice, head

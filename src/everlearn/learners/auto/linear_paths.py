@@ -18,11 +18,15 @@ from everlearn.statistics.slices import (
     half_solved_at_once,
     parts,
 )
-from everlearn.statistics.waiting_rows import add_outer_products
+from everlearn.statistics.waiting_rows import add_outer_products, add_outer_products_between
 
 
 class FrozenMoments:
-    """A copy of moments; of the scatter S its upper triangle, in ``into`` if given."""
+    """A copy of moments; of the scatter S its upper triangle.
+
+    In ``into``, if given, S is complete only after :meth:`complete`, since adding the rows that
+    wait to enter it takes longer than the copy.
+    """
 
     def __init__(self, moments: Moments, into: Array | None = None) -> None:
         self.n_features = moments.n_features
@@ -30,8 +34,29 @@ class FrozenMoments:
         self.counts = moments.counts.copy()
         self.means = moments.means.copy()
         self.mean = moments.mean.copy()
-        square = (self.n_features, self.n_features)
-        self.scatter = moments.upper_scatter(np.empty(square) if into is None else into)
+        # Rows that have not entered S, and the first row of S that they have not entered.
+        self._waiting: list[tuple[Array, int]] = []
+        if into is None:
+            square = (self.n_features, self.n_features)
+            self.scatter = moments.upper_scatter(np.empty(square))
+            return
+        entered, waiting = moments.scatter_parts()
+        np.copyto(into, entered)
+        self.scatter = into
+        self._waiting.append((waiting.rows().copy(), 0))
+        if waiting.is_leaving:
+            leaving, first = waiting.leaving()
+            self._waiting.append((leaving.copy(), first))
+
+    def complete(self, piece: float) -> Work[None]:
+        """Add the rows that waited."""
+        while self._waiting:
+            rows, first = self._waiting.pop()
+            each = float(max(1, len(rows)) * self.n_features)
+            for part in parts(self.n_features - first, each, piece):
+                start, stop = first + part.start, first + part.stop
+                add_outer_products_between(self.scatter, rows, start, stop)
+                yield (part.stop - part.start) * each
 
     def add_between(self, upper: Array, piece: float) -> Work[None]:
         """``upper`` += Σ n_k (μ_k − m)(μ_k − m)ᵀ: S becomes T, the scatter about the overall mean.
@@ -70,7 +95,7 @@ class LeastSquaresScores:
     ) -> None:
         self._rows, self._counts, self._piece = rows, moments.counts, piece
         self._offset = 1.0 / moments.total
-        self._X = (rows.X - moments.mean)[:, :first]
+        self._mean = moments.mean[:first]
         self._means = (moments.means - moments.mean)[:, :first]
         self._upper = total_scatter[:first, :first]
         self.mean_variance = float(self._upper.diagonal().mean())
@@ -79,10 +104,11 @@ class LeastSquaresScores:
         """One row per example, one column per slot; −∞ for a class that would not exist."""
         lower = yield from factor_of(self._upper, regularization, self._piece)
         means = yield from half_solved(lower, self._means, self._piece)
-        table = np.empty((len(self._X), len(means)))
+        table = np.empty((len(self._rows), len(means)))
         each = len(lower) ** 2 / 2.0 + means.size
         for part in parts(len(table), each, self._piece):
-            X = half_solved_at_once(lower, self._X[part])
+            X = self._rows.X[part, : len(self._mean)] - self._mean
+            X = half_solved_at_once(lower, X)
             slots, weights = self._rows.slots[part], self._rows.weights[part]
             fits = (X @ means.T + self._offset) * self._counts
             leverages = weights * (self._offset + np.einsum("ij,ij->i", X, X))
@@ -96,8 +122,7 @@ class DiscriminantScores:
 
     def __init__(self, moments: FrozenMoments, rows: LearnedRows, piece: float) -> None:
         self._rows, self._counts, self._piece = rows, moments.counts, piece
-        self._X = rows.X - moments.mean
-        self._means = moments.means - moments.mean
+        self._mean, self._means = moments.mean, moments.means - moments.mean
         self._upper = moments.scatter
         self.mean_variance = float(self._upper.diagonal().mean())
 
@@ -108,10 +133,11 @@ class DiscriminantScores:
         if not flat:
             lower = yield from factor_of(self._upper, ridge, self._piece)
             means = yield from half_solved(lower, self._means, self._piece)
-        table = np.empty((len(self._X), len(means)))
+        table = np.empty((len(self._rows), len(means)))
         each = (0.0 if flat else len(lower) ** 2 / 2.0) + 2.0 * means.size
         for part in parts(len(table), each, self._piece):
-            X = self._X[part] if flat else half_solved_at_once(lower, self._X[part])
+            X = self._rows.X[part] - self._mean
+            X = X if flat else half_solved_at_once(lower, X)
             table[part] = self._leave_one_out(X, means, part, flat)
             yield (part.stop - part.start) * each
         table[:, self._counts <= 0] = -np.inf

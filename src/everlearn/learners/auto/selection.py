@@ -37,7 +37,7 @@ from everlearn.learners.closed_form.leave_one_out import MANY_FEATURES, LearnedR
 from everlearn.learners.closed_form.model_selection import usual_regularization
 from everlearn.learners.closed_form.sample import Sample
 from everlearn.statistics.moments import Moments
-from everlearn.statistics.slices import Work, allocated, in_turn, parts
+from everlearn.statistics.slices import ALLOCATED, Work, allocated, in_turn, parts
 
 RIDGE, DISCRIMINANT, NEAREST = "ridge regression", "discriminant analysis", "nearest class mean"
 KERNEL, FEATURES = "arc-cosine kernel ridge regression", "ridge regression on random features"
@@ -110,31 +110,34 @@ class RoomForCopies:
     """Memory for the copies of a :class:`Frozen`, got from the system beforehand."""
 
     rows: Array
-    scatter: Array | None
+    scatter: Array
+    feature_scatter: Array | None
 
 
 def room_for(learned: LearnedState, piece: float) -> Work[RoomForCopies]:
-    """Room for the sample, which may grow meanwhile, and for the moments of random features."""
+    """Room for the sample, which may grow meanwhile, and for scatter."""
     n_features, width = learned.moments.n_features, learned.features.width
     rows = yield from allocated((len(learned.sample) + MORE_ROWS, n_features), piece)
+    scatter = yield from allocated((n_features, n_features), piece)
     if not learned.features.has_begun:
-        return RoomForCopies(rows, None)
-    scatter = yield from allocated((width, width), piece)
-    return RoomForCopies(rows, scatter)
+        return RoomForCopies(rows, scatter, None)
+    feature_scatter = yield from allocated((width, width), piece)
+    return RoomForCopies(rows, scatter, feature_scatter)
 
 
 class Frozen:
     """A snapshot of what was learned, in arrays that further learning does not change.
 
     Work done at once copies the moments of random features when it needs them. Work in slices has
-    everything copied at once, to ``room``, before anything more is learned.
+    everything copied at once, to ``room``, before anything more is learned, and calls
+    :meth:`complete` first.
     """
 
     def __init__(
         self, learned: LearnedState, piece: float = np.inf, room: RoomForCopies | None = None
     ) -> None:
         self.piece = piece
-        self.moments = FrozenMoments(learned.moments)
+        self.moments = FrozenMoments(learned.moments, None if room is None else room.scatter)
         self.sample = learned.sample.frozen(None if room is None else room.rows)
         self.features = learned.features
         self.keeps = learned.features.keeps
@@ -144,8 +147,16 @@ class Frozen:
         self._total: Array | None = None
         if np.isfinite(piece) and self.has_features:
             assert learned.features.moments is not None
-            into = None if room is None else room.scatter
+            into = None if room is None else room.feature_scatter
             self._feature_moments = FrozenMoments(learned.features.moments, into)
+
+    def complete(self) -> Work[None]:
+        """Account for the copies, and add the rows that waited to enter scatter."""
+        copies = [self.moments, *([self._feature_moments] if self._feature_moments else [])]
+        n_numbers = self.sample.rows.X.size + sum(each.scatter.size for each in copies)
+        yield n_numbers * ALLOCATED
+        for each in copies:
+            yield from each.complete(self.piece)
 
     @property
     def feature_moments(self) -> FrozenMoments:

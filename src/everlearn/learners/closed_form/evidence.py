@@ -35,7 +35,8 @@ def comparable(kept: LearnedRows, counts: Array) -> Slots:
 
 def one_copy_each(kept: LearnedRows, positions: Slots) -> LearnedRows:
     """These examples with weight at most one: of an example of weight two, one copy is left out."""
-    return LearnedRows(kept.X, kept.slots, np.minimum(kept.weights, 1.0)).take(positions)
+    single = LearnedRows(kept.X, kept.slots, np.minimum(kept.weights, 1.0))
+    return single if len(positions) == len(kept) else single.take(positions)
 
 
 class LeaveOneOutEvidence:
