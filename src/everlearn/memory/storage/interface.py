@@ -133,6 +133,9 @@ class Database(Protocol):
 
     def rows(self, query: str, *values: Any) -> list[Any]: ...
 
+    def same_letters(self, column: str) -> str:
+        """Condition of a query: whether an ASCII text equals a value of lower case letters."""
+
     def not_ascii(self, column: str) -> str:
         """Condition of a query: whether a text has a character outside of ASCII."""
 

@@ -167,8 +167,8 @@ class Journal:
         if not is_text(key):
             return []
         rows = self.db.rows(
-            f"SELECT id, name FROM names WHERE LOWER(name) = ? OR {self.db.not_ascii('name')} "
-            "ORDER BY name",
+            f"SELECT id, name FROM names WHERE {self.db.same_letters('name')} "
+            f"OR {self.db.not_ascii('name')} ORDER BY name",
             key,
         )
         return [

@@ -182,6 +182,10 @@ class PostgresDatabase:
         with self._translate_errors():
             return self._with_buffer_sent(answer)
 
+    def same_letters(self, column: str) -> str:
+        """Condition of a query: whether an ASCII text equals a value of lower case letters."""
+        return f"LOWER({column}) = ?"
+
     def not_ascii(self, column: str) -> str:
         """Condition of a query: whether a text has a character outside of ASCII."""
         return f"LENGTH({column}) < OCTET_LENGTH({column})"

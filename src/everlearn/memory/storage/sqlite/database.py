@@ -135,6 +135,10 @@ class SQLiteDatabase:
         except ERRORS as error:
             raise self._translate_error(error) from None
 
+    def same_letters(self, column: str) -> str:
+        """Condition of a query: whether an ASCII text equals a value of lower case letters."""
+        return f"{column} = ? COLLATE NOCASE"  # a third of the time of LOWER
+
     def not_ascii(self, column: str) -> str:
         """Condition of a query: whether a text has a character outside of ASCII."""
         return f"LENGTH({column}) < LENGTH(CAST({column} AS BLOB))"
