@@ -75,8 +75,7 @@ class RandomFeatureMoments:
     @property
     def moments(self) -> Moments | None:
         """The moments of all examples, which accumulates those that wait."""
-        while self._behind:
-            self._accumulate_first()
+        self._catch_up()
         return self._moments
 
     def learn(self, X: Array, slots: Slots, weights: Array | None) -> None:
@@ -87,15 +86,16 @@ class RandomFeatureMoments:
         if self._moments is None:
             return
         if len(X) > 1 or not self.is_behind:
-            assert self.moments is not None
+            self._catch_up()
             self._accumulate(X, slots, weights)
             return
         share = np.ones(1) if weights is None else weights
         self._behind.append(LearnedRows(X.copy(), slots, share))
         n_left = ACCUMULATED
         while self._behind and n_left > 0:
-            n_left -= len(self._behind[0])
-            self._accumulate_first()
+            rows = self._behind.popleft()
+            self._accumulate(rows.X, rows.slots, rows.weights)
+            n_left -= len(rows)
 
     def begin(self, kept: Callable[[], LearnedRows]) -> None:
         """Start accumulating, unless that was done; ``kept`` returns all examples so far."""
@@ -107,9 +107,12 @@ class RandomFeatureMoments:
                 LearnedRows(rows.X[part], rows.slots[part], rows.weights[part]) for part in parts
             )
 
-    def _accumulate_first(self) -> None:
-        rows = self._behind.popleft()
-        self._accumulate(rows.X, rows.slots, rows.weights)
+    def _catch_up(self) -> None:
+        if self._behind:
+            waiting = [(rows.X, rows.slots, rows.weights) for rows in self._behind]
+            self._behind.clear()
+            X, slots, weights = (np.concatenate(each) for each in zip(*waiting, strict=True))
+            self._accumulate(X, slots, weights)
 
     def _accumulate(self, X: Array, slots: Slots, weights: Array | None) -> None:
         assert self._moments is not None
