@@ -111,7 +111,7 @@ class AutoClassifier(AdditiveClassifier):
     O(d³ + m d (d + K)) for m kept examples, at once for a batch of questions after a change, or for
     one question after a batch of more than 64: 2 to 13 s with 1,280 features. In a stream no call
     stalls for it: of the first 12,500 questions with 1,280 features the median takes 14 ms, the
-    longest 0.4 s, 27 times the median, and the longest example 0.7 s; after that the longest
+    longest 0.4 s, 26 times the median, and the longest example 0.6 s; after that the longest
     question takes nine times the median.
 
     References
