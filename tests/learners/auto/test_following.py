@@ -230,6 +230,27 @@ def test_random_features_begin_without_a_stall(rng, monkeypatch):
     assert learner._random_features.moments.total == len(X)
 
 
+def test_a_choice_waits_for_random_features_that_begin_during_it(rng, monkeypatch):
+    monkeypatch.setattr(random_features, "ACCUMULATED", 8)
+    X, slots = examples(rng, 60)
+    coming = zip(X, slots.tolist(), strict=True)
+    stream, head = Stream(keeps=40), FollowedHead()
+    for _ in range(40):
+        stream.teach(*next(coming))
+    work = head._chosen(stream.learned, 1e9)
+    next(work)  # memory for copies
+    stream.teach(*next(coming))
+    while stream.learned.features.is_behind:
+        cost = next(work)
+        stream.teach(*next(coming))
+    assert cost == np.inf
+    assert not head._next_at
+    next(work)
+    assert head._next_at == stream.learned.moments.total > 41
+    choice, _ = finished(work)
+    assert choice == finished(choose(Frozen(stream.learned))).choice
+
+
 @pytest.mark.parametrize("change", ["predict", "learn", "forget", "merge", "save"])
 def test_features_that_wait_count_in_everything_but_single_questions(rng, tmp_path, change):
     X, slots = examples(rng, 300)

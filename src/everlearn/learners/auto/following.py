@@ -10,6 +10,7 @@ Without a head (before the first question, after a large batch, a merge or forge
 is done at once.
 """
 
+import math
 from collections import deque
 
 from everlearn.arrays import Array
@@ -103,6 +104,8 @@ class FollowedHead:
 
     def _chosen(self, learned: LearnedState, piece: float) -> Work[tuple[HeadChoice, SingleHead]]:
         room = yield from room_for(learned, piece)
+        while learned.features.is_behind:  # random features began meanwhile
+            yield math.inf
         frozen = Frozen(learned, piece, room)
         self._next_at = learned.moments.total
         self._came.clear()
