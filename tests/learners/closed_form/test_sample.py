@@ -1,9 +1,12 @@
 """A sample that is a function of the set of examples."""
 
+import pickle
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from everlearn.learners.closed_form import sample as sample_module
 from everlearn.learners.closed_form.sample import Sample, numbers_of
 
 
@@ -74,6 +77,33 @@ def test_returned_rows_do_not_change_later():
     sample.offer(X[100:], slots[100:], None)
     assert np.array_equal(given.X, before)
     assert not np.array_equal(sample.rows().X, before)
+
+
+def test_an_example_copies_no_others(monkeypatch):
+    X, slots = stream(3, n=500)
+    sample, sizes = Sample(3, 300), []
+    grown = sample_module.padded
+    monkeypatch.setattr(
+        sample_module, "padded", lambda array, room: sizes.append(len(array)) or grown(array, room)
+    )
+    for x, slot in zip(X, slots, strict=True):
+        sample.offer(x[None], np.array([slot]), None)
+    assert sizes == [0]
+    assert len(sample) == 300
+
+
+def test_a_copy_holds_no_room(rng):
+    X, slots = rng.normal(size=(200, 100)), np.zeros(200, dtype=np.intp)
+    sample = Sample(100, 8000)
+    sample.offer(X, slots, None)
+    stored = pickle.dumps(sample)
+    assert len(stored) < 2 * X.nbytes
+    again = pickle.loads(stored)
+    for each in (again, sample.copy()):
+        assert contents(each) == contents(sample)
+    again.offer(X + 1.0, slots, None)
+    assert len(again) == 400
+    assert len(sample) == 200
 
 
 def test_no_copy_of_a_forgotten_example_stays_in_memory():

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from everlearn.arrays import AnyArray, Array, Slots, as_numpy
+from everlearn.arrays import AnyArray, Array, Slots, as_numpy, padded
 from everlearn.device.device import Device
 from everlearn.errors import DamagedModel
 from everlearn.learners.closed_form.leave_one_out import LearnedRows
@@ -28,8 +28,9 @@ Numbers = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # Features of a row are rounded to this many steps of the largest feature.
 STEPS = 65_536.0
-# When the buffer is full, it grows by this factor.
-ROOM = 1.25
+# A buffer begins with room for all examples, up to so many bytes: what is not used costs no memory.
+# When it is full, it grows by this factor.
+FIRST_BYTES, ROOM = 128e6, 1.25
 # Weights that differ by less than this are considered equal.
 ROUNDING = 1e-9
 
@@ -166,6 +167,9 @@ class Sample:
         self._weights, self._slots = weights, slots.astype(np.intp)
         self._numbers, self._reduced_to = numbers_of(X), None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_buffer": self._X, "_at": np.arange(len(self))}
+
     def copy(self) -> "Sample":
         """An independent copy."""
         return copy.deepcopy(self)
@@ -198,8 +202,9 @@ class Sample:
         at = np.empty(len(chosen), dtype=np.intp)
         at[~is_new] = self._at[chosen[~is_new]]
         if len(chosen) > len(self._buffer):
-            room = max(len(chosen), int(ROOM * len(self._buffer)))
-            self._buffer = np.pad(self._buffer, ((0, room - len(self._buffer)), (0, 0)))
+            first = min(self.size, int(FIRST_BYTES / (8 * self._buffer.shape[1])))
+            room = max(len(chosen), first, int(ROOM * len(self._buffer)))
+            self._buffer = padded(self._buffer, room)
         if len(added):
             free = np.ones(len(self._buffer), dtype=bool)
             free[at[~is_new]] = False
