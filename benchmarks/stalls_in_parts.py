@@ -65,7 +65,7 @@ def part(learner: AutoClassifier, start: int, stop: int, out: Path) -> None:
             chosen += bool(step) and choice is not latest
             latest = choice
     np.save(out / f"part-{start:07}.npy", spent.astype(np.float32))
-    about = {"start": start, "stop": stop, "choices": chosen, "head": latest.head}
+    about = {"start": start, "stop": stop, "choices": chosen, "head": latest and latest.head}
     with (out / "parts.jsonl").open("a") as log:
         log.write(json.dumps(about) + "\n")
 
@@ -88,9 +88,9 @@ def run(begin: int, steps: int, size: int, workers: int, threads: int, out: Path
             while len(running) >= workers:
                 time.sleep(0.2)
                 running = [worker for worker in running if worker.is_alive()]
-            worker = fork.Process(target=part, args=(learner, start, min(start + size, steps), out))
-            worker.start()
-            running.append(worker)
+            begun = fork.Process(target=part, args=(learner, start, min(start + size, steps), out))
+            begun.start()
+            running.append(begun)
             print(f"{time.strftime('%X')} part at {start:,} begun", flush=True)
         for worker in running:
             worker.join()
@@ -105,26 +105,21 @@ def learn_until(learner: AutoClassifier, known: int, stop: int) -> None:
 
 def report(out: Path) -> None:
     parts = [json.loads(line) for line in (out / "parts.jsonl").read_text().splitlines()]
-    parts.sort(key=lambda about: about["start"])
-    for title, first in (("all", 0), ("from 10,000 on", 10_000)):
-        spent = np.concatenate(
-            [
-                np.load(out / f"part-{about['start']:07}.npy")[:, 0 if about["start"] else FIRST :]
-                for about in parts
-                if about["start"] >= first
-            ]
-            or [np.empty((2, 0))],
-            axis=1,
+    spent = [np.load(out / f"part-{about['start']:07}.npy") for about in parts]
+    spent = [
+        each if about["start"] else each[:, FIRST:]
+        for each, about in zip(spent, parts, strict=True)
+    ]
+    chosen = sum(about["choices"] for about in parts)
+    print(f"AutoClassifier, {chosen} choices in slices")
+    for name, times in zip(
+        ("predict_one", "learn_one"), 1e3 * np.concatenate(spent, axis=1), strict=True
+    ):
+        middle, rare, longest = np.percentile(times, [50, 99.9, 100])
+        print(
+            f"{name}: median {middle:.3g} ms, p99.9 {rare:.3g} ms, longest {longest:.3g} ms: "
+            f"{longest / middle:.1f} times; {len(times):,} calls"
         )
-        if not spent.size:
-            continue
-        for name, times in zip(("predict_one", "learn_one"), 1e3 * spent, strict=True):
-            middle, rare, longest = np.percentile(times, [50, 99.9, 100])
-            print(
-                f"AutoClassifier, {title}, {name}: median {middle:.3g} ms, p99.9 {rare:.3g} ms, "
-                f"longest {longest:.3g} ms: {longest / middle:.1f} times; {len(times):,} calls, "
-                f"{sum(about['choices'] for about in parts)} choices in slices"
-            )
 
 
 def main() -> None:
