@@ -64,7 +64,7 @@ class Sample:
         self._weights = np.zeros(0)
         self._numbers: Numbers = np.zeros(0, dtype=np.uint64)
         self._seen = np.zeros(0)  # total weight offered, by slot
-        # The weight per class to which the examples kept were reduced; none fits nothing yet.
+        # The weight per class that the examples kept were selected for; None if not known.
         self._reduced_to: float | None = None
 
     @property
