@@ -688,7 +688,10 @@ class Memory:
         return self._opened.read(lambda: unknowns.thumbnail_of(self._opened.journal, id))
 
     def name_unknowns(self, group: int, name: str) -> int:
-        """Teach a group of unknown images as ``name``; returns how many were taught."""
+        """Teach a group of unknown images as ``name``; returns how many were taught.
+
+        ``group`` is the id of the group, or of any image in it.
+        """
         return self._editor.name_unknowns(self._answering.unknown_groups, group, name)
 
     def ignore_unknowns(self, group: int) -> int:

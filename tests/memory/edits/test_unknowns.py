@@ -68,6 +68,14 @@ def test_an_ignored_group_is_answered_as_ignored(visited):
         memory.drop_unknowns(99)
 
 
+def test_a_group_is_found_by_any_of_its_members(visited):
+    memory, _ = visited
+    first, second = memory.unknowns()
+    assert memory.name_unknowns(first.examples[-1], "newcomer") == 6
+    memory.drop_unknowns(second.examples[1])
+    assert memory.unknowns() == []
+
+
 def grouped(memory):
     return [(g.id, g.examples, g.ignored) for g in memory.unknowns()]
 

@@ -131,8 +131,9 @@ def drop(page, path):
         session.send("Input.dispatchDragEvent", {"type": kind, "x": 200, "y": 200, "data": data})
 
 
-def taught(memory):
-    for name, colour in COLOURS.items():
+def taught(memory, names=COLOURS):
+    for name in names:
+        colour = COLOURS[name]
         for shift in range(0, 24, 4):
             memory.teach(picture(*colour, shift=shift), name, source=f"{name}{shift}")
 
@@ -219,6 +220,52 @@ def test_unknown_pictures_of_the_camera_are_kept_and_named(browse, live, memorie
     page.get_by_role("button", name=re.compile("^Undo: (name|drop), ")).click()
     page.locator("#strangers li").first.wait_for()
     assert memories["home"].unknowns() != []
+    assert page.problems == []
+
+
+@browser_only
+def test_a_name_that_is_being_typed_survives_changes_of_the_groups(browse, live, memories):
+    home = memories["home"]
+    taught(home, ["red", "blue"])
+
+    def keep(colour, *shifts):
+        for shift in shifts:
+            assert home.ask(picture(*colour, shift), remember=True).unknown
+
+    green, pink = (0, 250, 0), (250, 0, 250)
+    keep(green, 0)
+    keep(pink, 0)
+    first, second = (group.id for group in home.unknowns())
+    page = browse(camera=False)
+    page.goto(f"{live}/?token={TOKEN}")
+    cards = page.locator("#strangers > li")
+    see(cards).to_have_count(2)
+    listing, held = re.compile(r"/v1/strangers\?"), []
+    page.route(listing, lambda route: held.append(route), times=1)  # it refuses built-in methods
+    # The list is asked for before the name is typed, and arrives after it.
+    home.drop_unknowns(second)
+    keep(green, 8, 16)
+    page.evaluate("import('/page/strangers.js').then((strangers) => strangers.refreshSoon())")
+    while not held:
+        page.wait_for_timeout(20)
+    cards.first.locator("input").fill("meadow")
+    held.pop().continue_()
+    see(cards).to_have_count(1)
+    see(cards.locator("img")).to_have_count(3)
+    assert home.unknowns()[0].id == first
+    field = cards.locator("input")
+    see(field).to_have_value("meadow")
+    see(field).to_be_focused()
+    see(field).to_have_attribute("aria-label", "Name of these 3 pictures")
+    # A larger group comes first; the field keeps the focus all the same.
+    keep(pink, 4, 8, 12, 16)
+    page.evaluate("import('/page/strangers.js').then((strangers) => strangers.refreshSoon())")
+    see(cards).to_have_count(2)
+    see(cards.nth(1).locator("input")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.locator(".called", has_text="meadow").wait_for()
+    see(cards).to_have_count(1)
+    assert home.names()["meadow"].count == 3
     assert page.problems == []
 
 

@@ -264,9 +264,12 @@ def drop_erased(journal: Journal, teachings: Collection[int], resembling: Collec
 
 
 def find_group(groups: list[list[UnknownImage]], number: int) -> list[UnknownImage]:
-    """The group with this number, which is that of its first member."""
+    """The group of the image with this number.
+
+    Any member is accepted: an image that came since the groups were listed may be the first.
+    """
     for group in groups:
-        if group[0].id == number:
+        if any(one.id == number for one in group):
             return group
     known = ", ".join(str(group[0].id) for group in groups[:8])
     raise InvalidInput(

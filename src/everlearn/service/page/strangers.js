@@ -28,10 +28,9 @@ export function noteAnswer(answered) {
   if (unknownBefore && keepsUnknowns()) refreshSoon();
 }
 
-function card(group) {
-  const field = element("input", { maxLength: 200, autocomplete: "off", placeholder: "Name" });
-  field.setAttribute("list", "known");
-  field.setAttribute("aria-label", `Name of these ${pictures(group.count)}`);
+function newCard(first) {
+  let group = first;
+  const inWords = () => pictures(group.count) + (group.likely ? `, most like ${group.likely}` : "");
   const finish = (action, text) => async () => {
     await reportErrors(async () => {
       const name = await action();
@@ -40,11 +39,15 @@ function card(group) {
       await show();
     });
   };
+  const field = element("input", { maxLength: 200, autocomplete: "off", placeholder: "Name" });
+  field.setAttribute("list", "known");
   const named = finish(
     async () => {
       if (!field.value.trim()) throw new Error("Type a name first.");
       const name = await confirmedName(field.value.trim());
-      if (name !== null) await service.nameStrangers(group.id, name);
+      if (name === null) return null;
+      await service.nameStrangers(group.id, name);
+      field.value = "";
       return name;
     },
     (name) => `Learned ${name} from ${pictures(group.count)}.`,
@@ -55,44 +58,61 @@ function card(group) {
     field,
     element("button", { textContent: "Name", className: "main" }),
   );
-  const what = pictures(group.count) + (group.likely ? `, most like ${group.likely}` : "");
-  const quiet = button("Ignore", `Ignore ${what}`, finish(() => service.ignoreStrangers(group.id), () => "Ignored from now on; Undo takes it back."));
-  quiet.hidden = group.ignored;
-  return element(
-    "li",
-    {},
-    element(
-      "div",
-      { className: "pictures" },
-      ...group.examples.slice(0, SHOWN).map((id) =>
-        element("img", { src: service.strangerThumbnail(id), alt: "", loading: "lazy" })),
-    ),
-    element("span", { className: "faint", textContent: group.ignored ? `${what}, ignored` : what }),
-    form,
-    element(
-      "div",
-      { className: "row" },
-      quiet,
-      button("Drop", `Drop ${what}`, finish(() => service.dropStrangers(group.id), () => "Dropped; Undo brings them back.")),
-    ),
-  );
+  const images = element("div", { className: "pictures" });
+  const said = element("span", { className: "faint" });
+  const ignore = button("Ignore", "", finish(() => service.ignoreStrangers(group.id), () => "Ignored from now on; Undo takes it back."));
+  const drop = button("Drop", "", finish(() => service.dropStrangers(group.id), () => "Dropped; Undo brings them back."));
+  const made = element("li", {}, images, said, form, element("div", { className: "row" }, ignore, drop));
+  const update = (latest) => {
+    group = latest;
+    said.textContent = group.ignored ? `${inWords()}, ignored` : inWords();
+    field.setAttribute("aria-label", `Name of these ${pictures(group.count)}`);
+    ignore.setAttribute("aria-label", `Ignore ${inWords()}`);
+    ignore.hidden = group.ignored;
+    drop.setAttribute("aria-label", `Drop ${inWords()}`);
+    images.replaceChildren(...group.examples.slice(0, SHOWN).map((id) =>
+      element("img", { src: service.strangerThumbnail(id), alt: "", loading: "lazy" })));
+  };
+  update(group);
+  return { made, update, isTyping: () => field === document.activeElement && field.value !== "" };
 }
+
+// The cards by the id of their group. A card stays as long as its group, and while a name is being
+// typed in it.
+const cards = new Map();
 
 let shown = "";
 export async function show() {
   const groups = await service.strangers();
   const now = JSON.stringify(groups);
   if (now === shown) return;
-  shown = now;
+  const known = new Set(groups.map((group) => group.id));
+  for (const [id, card] of cards) {
+    if (known.has(id)) continue;
+    if (card.isTyping()) return refreshSoon();
+    card.made.remove();
+    cards.delete(id);
+  }
+  for (const group of groups) {
+    const there = cards.get(group.id);
+    if (there) there.update(group);
+    else cards.set(group.id, newCard(group));
+  }
+  arrange(groups.map((group) => cards.get(group.id).made));
   $("no-strangers").hidden = groups.length > 0;
-  $("strangers").replaceChildren(...groups.map(card));
+  shown = now;
 }
 
-// Waits while a name is being typed, because its field would be replaced.
-export const refreshSoon = throttled(500, () => {
-  if ($("strangers").contains(document.activeElement)) refreshSoon();
-  else reportErrors(show);
-});
+// Moves all cards but the one with the keyboard focus, which would lose it.
+function arrange(wanted) {
+  const still = wanted.findIndex((card) => card.contains(document.activeElement));
+  wanted.forEach((card, place) => {
+    if (place < still) wanted[still].before(card);
+    else if (place !== still) $("strangers").append(card);
+  });
+}
+
+export const refreshSoon = throttled(500, () => reportErrors(show));
 
 // Shows how strict unknown is; a value that is not in the list is added to it.
 export async function showStrictness() {
