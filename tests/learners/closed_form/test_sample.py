@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from everlearn.learners.closed_form import sample as sample_module
 from everlearn.learners.closed_form.sample import Sample, numbers_of
+from everlearn.statistics.slices import finished
 
 
 def contents(sample):
@@ -77,6 +78,47 @@ def test_returned_rows_do_not_change_later():
     sample.offer(X[100:], slots[100:], None)
     assert np.array_equal(given.X, before)
     assert not np.array_equal(sample.rows().X, before)
+
+
+@given(
+    st.integers(0, 10_000),
+    st.integers(4, 60),
+    st.lists(st.sampled_from(["offer", "some", "absorb", "discard", "copy"]), max_size=40),
+)
+def test_a_gradual_copy_is_the_sample_of_its_beginning(seed, size, changes):
+    X, slots = stream(seed, 400)
+    sample, other = Sample(3, size), Sample(3, size)
+    other.offer(X[300:], slots[300:], None)
+    sample.offer(X[:30], slots[:30], None)
+    before = sample.frozen()
+    frozen = sample.frozen(np.full((len(sample) + 2, 3), np.nan))
+    work, step = frozen.complete(1000.0), 30
+    for change in changes:
+        if change == "copy":
+            next(work, None)
+        elif change == "absorb":
+            sample.absorb(other, np.arange(5))
+        elif change == "discard":
+            sample.discard(X[: step // 4], slots[: step // 4])
+        else:
+            n = 1 if change == "offer" else 12
+            sample.offer(X[step : step + n], slots[step : step + n], None)
+            step += n
+    finished(work)
+    for name in ("X", "slots", "weights"):
+        assert np.array_equal(getattr(frozen.rows, name), getattr(before.rows, name)), name
+    assert np.array_equal(frozen.numbers, before.numbers)
+    assert frozen.is_all == before.is_all
+
+
+def test_an_abandoned_copy_is_not_kept_up():
+    sample = Sample(3, 10)
+    sample.offer(*stream(0, 20), None)
+    frozen = sample.frozen(np.empty((12, 3)))
+    assert len(sample._copies) == 1
+    assert not sample.copy()._copies
+    del frozen
+    assert not sample._copies
 
 
 def test_an_example_copies_no_others(monkeypatch):

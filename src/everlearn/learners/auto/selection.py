@@ -37,7 +37,7 @@ from everlearn.learners.closed_form.leave_one_out import MANY_FEATURES, LearnedR
 from everlearn.learners.closed_form.model_selection import usual_regularization
 from everlearn.learners.closed_form.sample import Sample
 from everlearn.statistics.moments import Moments
-from everlearn.statistics.slices import ALLOCATED, Work, allocated, in_turn, parts
+from everlearn.statistics.slices import READ, Work, allocated, in_turn, parts
 
 RIDGE, DISCRIMINANT, NEAREST = "ridge regression", "discriminant analysis", "nearest class mean"
 KERNEL, FEATURES = "arc-cosine kernel ridge regression", "ridge regression on random features"
@@ -129,8 +129,8 @@ class Frozen:
     """A snapshot of what was learned, in arrays that further learning does not change.
 
     Work done at once copies the moments of random features when it needs them. Work in slices has
-    everything copied at once, to ``room``, before anything more is learned, and calls
-    :meth:`complete` first.
+    matrices copied at once, to ``room``, before anything more is learned, and calls
+    :meth:`complete` first, which copies the sample.
     """
 
     def __init__(
@@ -151,10 +151,10 @@ class Frozen:
             self._feature_moments = FrozenMoments(learned.features.moments, into)
 
     def complete(self) -> Work[None]:
-        """Account for the copies, and add the rows that waited to enter scatter."""
+        """Account for the copies, copy the sample, and add the rows that wait to enter scatter."""
         copies = [self.moments, *([self._feature_moments] if self._feature_moments else [])]
-        n_numbers = self.sample.rows.X.size + sum(each.scatter.size for each in copies)
-        yield n_numbers * ALLOCATED
+        yield sum(each.scatter.size for each in copies) * READ
+        yield from self.sample.complete(self.piece)
         for each in copies:
             yield from each.complete(self.piece)
 

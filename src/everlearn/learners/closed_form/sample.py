@@ -10,6 +10,7 @@ because the example that would have filled it is gone. Until then forgetting is 
 """
 
 import copy
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +20,10 @@ import numpy as np
 from everlearn.arrays import AnyArray, Array, Slots, as_numpy, padded
 from everlearn.device.device import Device
 from everlearn.errors import DamagedModel
+from everlearn.learners.closed_form.gradual_copy import GradualCopy
 from everlearn.learners.closed_form.leave_one_out import LearnedRows
 from everlearn.statistics.class_means import ClassMeans
+from everlearn.statistics.slices import Work
 from everlearn.statistics.validated import validated_array
 
 Numbers = np.ndarray[tuple[int, ...], np.dtype[np.uint64]]
@@ -37,11 +40,20 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class FrozenSample:
-    """The examples kept at some point; what is learned later does not change them."""
+    """The examples kept at some point; what is learned later does not change them.
+
+    A copy that is made gradually can be used after :meth:`complete`.
+    """
 
     rows: LearnedRows
     numbers: Numbers
     is_all: bool
+    copy: GradualCopy | None = None
+
+    def complete(self, piece: float) -> Work[None]:
+        """Copy the rows that are left."""
+        if self.copy is not None:
+            yield from self.copy.complete(piece)
 
     def first(self, positions: Slots, most: int) -> Slots:
         """At most this many of the examples at these positions, plus ties; independent of order."""
@@ -66,6 +78,8 @@ class Sample:
         self._seen = np.zeros(0)  # total weight offered, by slot
         # The weight per class that the examples kept were selected for; None if not known.
         self._reduced_to: float | None = None
+        # Copies of rows of the buffer that are being made, which go away with their samples.
+        self._copies: weakref.WeakSet[GradualCopy] = weakref.WeakSet()
 
     @property
     def is_all(self) -> bool:
@@ -86,16 +100,13 @@ class Sample:
         return LearnedRows(self._X, self._slots, self._weights)
 
     def frozen(self, into: Array | None = None) -> FrozenSample:
-        """A copy, with its rows in the first of ``into`` if they fit.
-
-        Rows of the buffer are replaced in place when more is learned.
-        """
+        """The sample of now, copied at once, or gradually to the first rows of ``into``."""
         if into is None or len(into) < len(self):
             return FrozenSample(self.rows(), self._numbers, self.is_all)
-        X = into[: len(self)]
-        np.take(self._buffer, self._at, axis=0, out=X, mode="clip")  # others copy twice
-        rows = LearnedRows(X, self._slots, self._weights)
-        return FrozenSample(rows, self._numbers, self.is_all)
+        rows = LearnedRows(into[: len(self)], self._slots, self._weights)
+        copy = GradualCopy(self._buffer, self._at, rows.X)
+        self._copies.add(copy)
+        return FrozenSample(rows, self._numbers, self.is_all, copy)
 
     def offer(self, X: Array, slots: Slots, weights: Array | None) -> None:
         """Add learned examples; those that belong to the sample are kept."""
@@ -168,7 +179,12 @@ class Sample:
         self._numbers, self._reduced_to = numbers_of(X), None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_buffer": self._X, "_at": np.arange(len(self))}
+        own = self.__dict__ | {"_buffer": self._X, "_at": np.arange(len(self))}
+        del own["_copies"]
+        return own
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = state | {"_copies": weakref.WeakSet()}
 
     def copy(self) -> "Sample":
         """An independent copy."""
@@ -208,8 +224,12 @@ class Sample:
         if len(added):
             free = np.ones(len(self._buffer), dtype=bool)
             free[at[~is_new]] = False
-            at[is_new] = np.flatnonzero(free)[: len(added)]
-            self._buffer[at[is_new]] = added
+            places = np.flatnonzero(free)[: len(added)]
+            for copy in self._copies:
+                if copy.table is self._buffer:
+                    copy.save(places)
+            at[is_new] = places
+            self._buffer[places] = added
         self._at = at
 
     def _note(self, slots: Slots, weights: Array) -> None:
