@@ -160,18 +160,20 @@ def test_bounds_of_quantized_rows_agree(d, n, best, scaled, seed):
     counts[-1] = 0.0
     results = []
     for kernels in (plain, screening_kernels):
-        codes, facts = np.zeros((n + 2, d), np.int8), np.zeros((4, n + 2))
-        kernels.encode_rows(rows, 1, centre, codes, *facts)
+        codes, facts = np.zeros((n + 2, d), np.int8), np.zeros((5, n + 2))
+        fine = np.zeros((n + 2 if scaled else 0, d), np.int8)
+        kernels.encode_rows(rows, 1, centre, codes, *facts[:4], fine, 254.0, facts[4])
         sums = np.zeros(n, np.int32)
         kernels.code_products(codes[1 : n + 1], query, sums)
+        near = sums.astype(np.float64)
         lowest, upper = np.empty(best), np.empty(n)
-        steps, gaps, lengths, _ = facts[:, 1 : n + 1]
+        steps, gaps, lengths, *_ = facts[:, 1 : n + 1]
         kernels.bound_scores(
-            sums, steps, gaps, lengths, counts, 1e-3, 2.0, 0.1, scale, 0.5, bias, 1e-12, 0.1,
+            near, steps, gaps, lengths, counts, 1e-3, 2.0, 0.1, scale, 0.5, bias, 1e-12, 0.1,
             lowest, upper,
         )  # fmt: skip
-        results.append((codes, facts, sums, lowest, upper))
-    np.testing.assert_array_equal(results[0][0], results[1][0])
-    np.testing.assert_array_equal(results[0][2], results[1][2])
+        results.append((codes, facts, sums, lowest, upper, fine))
+    for place in (0, 2, 5):
+        np.testing.assert_array_equal(results[0][place], results[1][place])
     for ours, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)

@@ -17,8 +17,8 @@ from everlearn.statistics.products import products_one
 from everlearn.statistics.screening import Products, Screen
 
 
-def screen_of(rows, centre=None):
-    screen = Screen(rows.mean(axis=0) if centre is None else centre)
+def screen_of(rows, centre=None, fine=False):
+    screen = Screen(rows.mean(axis=0) if centre is None else centre, fine=fine)
     while not screen.extend(rows):
         pass
     return screen
@@ -107,11 +107,12 @@ def test_the_best_rows_are_always_candidates(kind, n, d, size, best, seed):
     st.sampled_from([1e-6, 1.0, 1e6]),
     st.sampled_from([1e-6, 0.01, 0.5]),
     st.integers(1, 5),
+    st.booleans(),
     st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=800, deadline=None)
 def test_shares_are_those_of_all_rows_up_to_the_tolerance(
-    kind, n, d, size, temperature, tolerance, best, seed
+    kind, n, d, size, temperature, tolerance, best, fine, seed
 ):
     rng = np.random.default_rng(seed)
     rows = kind(rng, n, d)
@@ -129,7 +130,7 @@ def test_shares_are_those_of_all_rows_up_to_the_tolerance(
         ] + asked.bias[slots]
 
     with mock.patch.multiple(screening, LARGE_SHARE=1.1, FURTHER=(1, 3, 7, 20)):
-        found = screen_of(rows).shares(
+        found = screen_of(rows, fine=fine).shares(
             asked, counts, exact, best=best, temperature=temperature, tolerance=tolerance
         )
     known = np.flatnonzero(counts > 0)
@@ -139,7 +140,8 @@ def test_shares_are_those_of_all_rows_up_to_the_tolerance(
         scores = exact(known)
         expected = np.exp((scores - scores.max()) / temperature)
     expected /= expected.sum()
-    slots, shares = found
+    slots, shares, of_slots = found
+    np.testing.assert_array_equal(of_slots, exact(slots))
     ours = expected[np.searchsorted(known, slots)]
     np.testing.assert_allclose(shares, ours, rtol=tolerance / 2 + 1e-9, atol=1e-300)
     lowest = np.sort(scores)[::-1][: min(best, len(known))]
@@ -155,7 +157,7 @@ def test_shares_of_few_dominant_rows_need_few_rows(rng):
         return rows[slots] @ x
 
     x = 3.0 * rows[17]
-    slots, shares = screen.shares(
+    slots, shares, _ = screen.shares(
         Products(x), np.ones(5000), exact, best=5, temperature=1.0, tolerance=1e-3
     )
     assert shares[slots == 17] > 0.999
@@ -177,6 +179,37 @@ def test_flat_shares_are_computed_exactly(rng):
     assert found is None
 
 
+def test_flat_shares_are_found_with_fine_bounds(rng):
+    """Without scoring more than the best."""
+    rows, scored = rng.normal(size=(5000, 64)), []
+    x = rng.normal(size=64)
+
+    def exact(slots):
+        scored.append(len(slots))
+        return rows[slots] @ x
+
+    slots, shares, _ = screen_of(rows, fine=True).shares(
+        Products(x), np.ones(5000), exact, best=5, temperature=5.0, tolerance=0.01
+    )
+    expected = softmax(rows @ x / 5.0)
+    np.testing.assert_allclose(shares, expected[slots], rtol=0.005)
+    assert set(np.argsort(-expected)[:5]) <= set(slots)
+    assert sum(scored) < 50
+    assert shares.sum() < 0.5
+
+
+@pytest.mark.parametrize("fine", [False, True])
+def test_rows_that_are_added_to_a_full_screen_do_not_copy_it_each_time(rng, monkeypatch, fine):
+    rows = rng.normal(size=(300, 4))
+    screen, copied, padded = screen_of(rows[:256], fine=fine), [], screening.padded
+    monkeypatch.setattr(screening, "padded", lambda array, n: copied.append(n) or padded(array, n))
+    for n in range(257, 301):
+        assert screen.extend(rows[:n])
+    assert not copied
+    assert screen.extend(np.repeat(rows, 2, axis=0))
+    assert set(copied) == {750}
+
+
 def test_few_candidates_remain_if_rows_can_be_pruned(rng):
     rows = rng.normal(size=(5000, 64))
     screen = screen_of(rows)
@@ -184,15 +217,26 @@ def test_few_candidates_remain_if_rows_can_be_pruned(rng):
     assert np.median(left) < 10
 
 
-def test_changed_rows_are_updated_one_by_one(rng):
+@pytest.mark.parametrize("fine", [False, True])
+def test_changed_rows_are_updated_one_by_one(rng, fine):
     rows = rng.normal(size=(3000, 16))
-    screen = screen_of(rows)
+    screen = screen_of(rows, fine=fine)
     changed = rng.choice(3000, 40, replace=False)
     rows[changed] *= 5.0
     screen.mend(rows, changed)
     for z in rng.normal(size=(20, 16)):
         found = screen.candidates(Products(z), np.ones(3000))
         assert (rows @ z).argmax() in found
+        if fine:
+            slots, shares, _ = screen.shares(
+                Products(z),
+                np.ones(3000),
+                lambda slots, z=z: rows[slots] @ z,
+                best=3,
+                temperature=5.0,
+                tolerance=0.05,
+            )
+            np.testing.assert_allclose(shares, softmax(rows @ z / 5.0)[slots], rtol=0.03)
 
 
 @pytest.fixture

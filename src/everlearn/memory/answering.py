@@ -152,7 +152,9 @@ class Answering:
         if calibrated is None:
             return Answers([], unknown=True, familiarity=-np.inf, threshold=np.inf, box=box)
         x = unit(example.vector)
-        verdict = calibrated.answer(x)
+        verdict = calibrated.answer(x, top)
+        n_classes = len(calibrated.classes)
+        self.names.expect(n_classes if top is None else min(top, n_classes))
         acceptance = calibrated.judgement.acceptance
         return as_answers(
             verdict,
@@ -248,6 +250,7 @@ class Answering:
             calibrated = self.calibrated
             if calibrated is None:
                 raise NeverLearned("nothing was taught yet, so there is nothing to export")
+            self.names.expect(len(calibrated.classes))
             return calibrated, [self.names[number] for number in calibrated.classes.tolist()]
 
         calibrated, names = self.at_one_position(calibrated_and_names)

@@ -208,7 +208,12 @@ class Finding:
     ) -> Answers:
         """Names with the given probabilities; unless ``unknown``, that is decided as in ``ask``."""
         asked = calibrated.answer(x)
-        verdict = replace(asked, shares=shares, p_value=0.0 if unknown else asked.p_value)
+        self._answering.names.expect(len(shares) if top is None else min(top, len(shares)))
+        verdict = replace(
+            asked,
+            probabilities=replace(asked.probabilities, shares=shares, places=None),
+            p_value=0.0 if unknown else asked.p_value,
+        )
         acceptance, accept = calibrated.judgement.acceptance, self._answering.accept
         return as_answers(
             verdict,

@@ -6,7 +6,7 @@ reading all words after every change would take longer than computing the answer
 
 from collections.abc import Callable, Iterator, Mapping
 
-# When this many words were needed, all are read instead of looking up one more.
+# Up to this many words that are needed together are looked up one by one.
 FEW = 64
 
 
@@ -25,15 +25,16 @@ class NameWords(Mapping[int, str]):
         self._look_up = one
         self._read_all = every
         self._known: dict[int, str] = {}
-        self._n_looked_up = 0
+        self._has_all = False
+
+    def expect(self, count: int) -> None:
+        """Call before this many words are needed: many are read together."""
+        if count > FEW and not self._has_all:
+            self._known, self._has_all = self._read_all(), True
 
     def __getitem__(self, name: int) -> str:
         if name not in self._known:
-            self._n_looked_up += 1
-            if self._n_looked_up == FEW:
-                self._known = self._read_all()
-            if name not in self._known:
-                self._known[name] = self._look_up(name)
+            self._known[name] = self._look_up(name)
         return self._known[name]
 
     def __iter__(self) -> Iterator[int]:

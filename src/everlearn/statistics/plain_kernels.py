@@ -179,8 +179,11 @@ def encode_rows(
     gaps: Array,
     lengths: Array,
     squares: Array,
+    fine_codes: AnyArray,
+    finer: float,
+    fine_gaps: Array,
 ) -> None:
-    """Encode rows beginning at ``first``:  row − centre ≈ step · code."""
+    """Encode rows beginning at ``first``:  row − centre ≈ step · (code + fine / finer)."""
     part = slice(first, first + len(rows))
     apart = rows - centre
     step = np.abs(apart).max(axis=1, initial=0.0) / LARGEST_CODE
@@ -193,6 +196,11 @@ def encode_rows(
     gaps[part] = np.sqrt(np.vecdot(left, left))
     lengths[part] = steps[part] * np.sqrt(np.vecdot(whole, whole))
     squares[part] = np.vecdot(apart, apart)
+    if len(fine_codes):
+        fine = np.rint(left * inverse[:, None] * finer).clip(-LARGEST_CODE, LARGEST_CODE)
+        fine_codes[part] = fine.astype(np.int8)
+        left -= steps[part, None] / finer * fine
+        fine_gaps[part] = np.sqrt(np.vecdot(left, left))
 
 
 def code_products(codes: AnyArray, query: AnyArray, sums: AnyArray) -> None:
@@ -204,7 +212,7 @@ def code_products(codes: AnyArray, query: AnyArray, sums: AnyArray) -> None:
 
 
 def bound_scores(
-    sums: AnyArray,
+    sums: Array,
     steps: Array,
     gaps: Array,
     lengths: Array,

@@ -19,12 +19,17 @@ def encode_rows(
     gaps: Array,
     lengths: Array,
     squares: Array,
+    fine_codes: AnyArray,
+    finer: float,
+    fine_gaps: Array,
 ) -> None:
     """Encode rows beginning at ``first``:  row − centre ≈ step · code.
 
     ``gaps`` gets ‖row − centre − step · code‖, ``lengths`` ‖step · code‖ and ``squares``
-    ‖row − centre‖².
+    ‖row − centre‖². If there are any ``fine_codes``, row − centre ≈ step · (code + fine / finer),
+    up to a vector whose length ``fine_gaps`` gets.
     """
+    has_fine = fine_codes.shape[0] > 0
     for i in range(rows.shape[0]):
         row = rows[i]
         code = codes[first + i]
@@ -38,6 +43,7 @@ def encode_rows(
         gap = 0.0
         length = 0.0
         square = 0.0
+        fine_gap = 0.0
         for j in range(row.shape[0]):
             apart = row[j] - centre[j]
             value = np.rint(apart * inverse)
@@ -46,9 +52,16 @@ def encode_rows(
             gap += left * left
             length += value * value
             square += apart * apart
+            if has_fine:
+                fine = min(max(np.rint(left * inverse * finer), -LARGEST_CODE), LARGEST_CODE)
+                fine_codes[first + i, j] = np.int8(fine)
+                left = left - step / finer * fine if usable else left
+                fine_gap += left * left
         gaps[first + i] = np.sqrt(gap)
         lengths[first + i] = steps[first + i] * np.sqrt(length)
         squares[first + i] = square
+        if has_fine:
+            fine_gaps[first + i] = np.sqrt(fine_gap)
 
 
 @compiled
@@ -64,7 +77,7 @@ def code_products(codes: AnyArray, query: AnyArray, sums: AnyArray) -> None:
 
 @compiled
 def bound_scores(
-    sums: AnyArray,
+    sums: Array,
     steps: Array,
     gaps: Array,
     lengths: Array,

@@ -1,12 +1,16 @@
 """A Memory of many names gives the same answers, and follows each teaching."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from everlearn import Memory, NearestClassMean
+from everlearn import Memory, NearestClassMean, RecursiveRLSC
+from everlearn.arrays import unit_rows
 from everlearn.learners.closed_form import screened
 from everlearn.memory.model import calibrated, follower, head, live
 from everlearn.memory.name_words import FEW, NameWords
+from everlearn.memory.storage.journal import Journal
 from everlearn.statistics import class_means, screening
 
 WIDTH = 12
@@ -66,23 +70,41 @@ def test_answers_equal_those_of_one_weight_matrix(rng, tmp_path, monkeypatch, cl
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-6])
-def test_a_screen_of_names_changes_no_bit_of_an_answer(rng, tmp_path, monkeypatch, spread):
-    """Also if names are nearly alike."""
+@pytest.mark.parametrize("classifier", ["ridge", "mean"])
+def test_a_screen_of_names_changes_no_answer(rng, tmp_path, monkeypatch, classifier, spread):
+    """Also if names are nearly alike. Probabilities are right to half of the tolerance."""
     monkeypatch.setattr(live, "MANY_NAMES", 2)
     monkeypatch.setattr(screening, "LARGE_SHARE", 2.0)
     centres = rng.normal(size=WIDTH) + spread * rng.normal(size=(40, WIDTH))
     questions = [*centres[:5], *rng.normal(size=(15, WIDTH))]
+    screens_used, shares = [], screening.Screen.shares
+
+    def noted(*args, **settings):
+        found = shares(*args, **settings)
+        screens_used.extend([found] if found else [])
+        return found
+
+    monkeypatch.setattr(screening.Screen, "shares", noted)
 
     def taught(folder, rows):
         monkeypatch.setattr(screened, "MANY_ROWS", rows)
-        with Memory(folder, classifier="mean") as memory:
+        with Memory(folder, classifier=classifier) as memory:
             memory.teach_many((centre, f"name {i % 37}") for i, centre in enumerate(centres))
             first = answers_of(memory, questions)
             memory.teach(questions[-1], "name 3")
             memory.forget(name="name 2")
             return first, answers_of(memory, questions)
 
-    assert taught(tmp_path / "screened", 2) == taught(tmp_path / "whole", 10**9)
+    whole = taught(tmp_path / "whole", 10**9)
+    screens_used.clear()
+    for ours, theirs in zip(taught(tmp_path / "screened", 2), whole, strict=True):
+        assert ours[1] == theirs[1]
+        for one, other in zip(ours[0], theirs[0], strict=True):
+            assert [name for name, _ in one] == [name for name, _ in other]
+            np.testing.assert_allclose(
+                [p for _, p in one], [p for _, p in other], rtol=live.TOLERANCE / 2
+            )
+    assert len(screens_used) == 2 * len(questions)
 
 
 def test_a_memory_of_many_names_is_the_same_after_reopening(rng, tmp_path, many_from_two_names):
@@ -126,19 +148,42 @@ def test_the_best_shares_are_those_of_a_stable_sort(rng, top):
         np.testing.assert_array_equal(head.best_shares(shares, top), expected)
 
 
-def test_names_are_read_singly_until_many_are_needed():
+def test_names_are_read_together_only_if_many_are_needed_together():
     asked, words = [], {number: f"name {number}" for number in range(200)}
 
     def one(number):
         asked.append(number)
         return words[number]
 
-    names = NameWords(one, lambda: dict(words))
+    def every():
+        asked.append("all")
+        return dict(words)
+
+    names = NameWords(one, every)
     assert [names[7], names[7], names[8]] == ["name 7", "name 7", "name 8"]
     assert asked == [7, 8]
+    names.expect(FEW)
+    assert [names[number] for number in range(150)] == list(words.values())[:150]
+    assert sorted(asked) == list(range(150))
+    asked.clear()
+    names.expect(FEW + 1)
+    names.expect(200)
     assert [names[number] for number in range(200)] == list(words.values())
-    assert len(asked) < FEW
+    assert asked == ["all"]
     assert dict(names) == words
+
+
+@pytest.mark.parametrize(("top", "expected"), [(5, 0), (None, 1)])
+def test_many_questions_do_not_read_all_names(rng, tmp_path, monkeypatch, top, expected):
+    read, names_by_id = [], Journal.names_by_id
+    monkeypatch.setattr(Journal, "names_by_id", lambda self: read.append(1) or names_by_id(self))
+    vectors = rng.normal(size=(200, WIDTH))
+    with Memory(tmp_path) as memory:
+        memory.teach_many((x, f"name {i}") for i, x in enumerate(vectors))
+        read.clear()
+        for i, x in enumerate(vectors):
+            assert memory.ask(x, top=top)[0].name == f"name {i}"
+    assert len(read) == expected
 
 
 def test_names_are_searched_by_substring_and_paged(rng, tmp_path):
@@ -159,17 +204,15 @@ def test_names_are_searched_by_substring_and_paged(rng, tmp_path):
         assert (memory.info()["names"], memory.info()["teachings"]) == (5, 6)
 
 
-def test_a_new_name_does_not_copy_the_others(rng):
+def test_a_new_name_computes_no_other_length(rng):
     n_names = 2 * live.BLOCK_ROWS + 100
     taught = NearestClassMean().partial_fit(rng.normal(size=(n_names, 4)), np.arange(n_names))
-    kept = live.MeansCopy(taught.moments_)
-    before = kept.rows
+    kept = live.SquaredLengths(taught.moments_)
+    before = kept.squares
     taught.learn_one(rng.normal(size=4), n_names)
     kept.follow()
-    assert np.shares_memory(before, kept.rows)
-    means = taught.moments_.means
-    np.testing.assert_array_equal(kept.rows, means.astype(np.float32))
-    np.testing.assert_allclose(kept.squares, (means**2).sum(axis=1))
+    assert np.shares_memory(before, kept.squares)
+    np.testing.assert_allclose(kept.squares, (taught.moments_.means**2).sum(axis=1))
 
 
 def test_after_some_teachings_a_new_name_copies_no_class_means(
@@ -194,3 +237,23 @@ def test_after_some_teachings_a_new_name_copies_no_class_means(
         assert "name 30" in [answer.name for answer in memory.ask(centres[30], top=None)]
         assert copied == [1, 1]  # the counts of both learners
         assert memory.verify().ok
+
+
+def test_the_average_likeness_is_that_over_all_names(rng, many_from_two_names, monkeypatch):
+    monkeypatch.setattr(screened, "MANY_ROWS", 2)
+    monkeypatch.setattr(screening, "LARGE_SHARE", 2.0)
+    names, learner = NearestClassMean(), RecursiveRLSC()
+    model = SimpleNamespace(classifier=learner, means=names)
+    X, y = unit_rows(rng.normal(size=(90, WIDTH))), rng.integers(0, 25, 90)
+    for taught in (names, learner):
+        taught.partial_fit(X, y)
+    products, x = live.LiveProducts(model), unit_rows(rng.normal(size=(1, WIDTH)))[0]
+    for step in range(4):
+        familiarity = calibrated.familiarity_of(model)
+        near = familiarity.near(x[None])[0]
+        found = products.likeness(x, needs_average=True)
+        assert found.nearest == near.argmax()
+        np.testing.assert_allclose([found.highest, found.average], [near.max(), near.mean()])
+        for taught in (names, learner):
+            taught.learn_one(X[step], [3, 7, 40, 41][step])
+        products.follow()

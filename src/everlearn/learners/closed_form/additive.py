@@ -194,7 +194,7 @@ class AdditiveClassifier(StreamingClassifier):
             shares = as_numpy(self._answer_with_probabilities(x[None], None))[0]
             order = np.argsort(-shares, kind="stable")[:k]
             return list(zip(self.classes_[order].tolist(), shares[order].tolist(), strict=True))
-        slots, shares = found
+        slots, shares, _ = found
         order = np.lexsort((self.registry_.rank[slots], -shares))[:k]
         labels = [self._label_at(slot) for slot in slots[order]]
         return list(zip(labels, shares[order].tolist(), strict=True))

@@ -15,7 +15,7 @@ import numpy as np
 
 from everlearn.arrays import Array, Slots
 from everlearn.statistics.class_means import ClassMeans
-from everlearn.statistics.screening import MANY_ROWS, Products, Screen
+from everlearn.statistics.screening import MANY_ROWS, Products, Screen, Shares
 
 # Centre and copy are rebuilt when there are this many times as many classes.
 GROWTH = 4.0
@@ -41,9 +41,16 @@ class ScreenedQuestion:
 
 
 class ScreenedMeans:
-    """A screen of class means that follows them; a cache, built slice by slice."""
+    """A screen of class means that follows them; a cache, built slice by slice.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    fine : bool
+        Whether the screen keeps a second byte per number, for shares.
+    """
+
+    def __init__(self, *, fine: bool = False) -> None:
+        self._fine = fine
         self._screen: Screen | None = None
         self._means: ClassMeans | None = None
         self._mark = 0
@@ -70,7 +77,7 @@ class ScreenedMeans:
         best: int,
         temperature: float,
         tolerance: float,
-    ) -> tuple[Slots, Array] | None:
+    ) -> Shares | None:
         """The same with their shares of probability, see :meth:`Screen.shares`."""
         screen = self._ready(means)
         if screen is None:
@@ -83,6 +90,11 @@ class ScreenedMeans:
             temperature=temperature / asked.unit,
             tolerance=tolerance,
         )
+
+    def build(self, means: ClassMeans) -> None:
+        """Build the screen at once."""
+        while means.n_slots >= MANY_ROWS and self._ready(means) is None:
+            pass
 
     def _ready(self, means: ClassMeans) -> Screen | None:
         """The screen, with all classes in it; ``None`` where there is none yet."""
@@ -97,7 +109,7 @@ class ScreenedMeans:
     def _followed(self, means: ClassMeans) -> Screen:
         changed = means.changes.since(self._mark) if self._means is means else None
         if self._screen is None or changed is None or means.n_slots > GROWTH * self._planned_for:
-            self._screen = Screen(means.mean)
+            self._screen = Screen(means.mean, fine=self._fine)
             self._means, self._planned_for = means, means.n_slots
         elif changed:
             self._screen.mend(means.means, np.array(sorted(changed), dtype=np.intp))
@@ -105,4 +117,4 @@ class ScreenedMeans:
         return self._screen
 
     def __getstate__(self) -> dict[str, object]:
-        return ScreenedMeans().__dict__  # a copy builds its own when needed
+        return ScreenedMeans(fine=self._fine).__dict__  # a copy builds its own when needed

@@ -25,6 +25,7 @@ from everlearn.memory.model.calibration import scores_by_class
 from everlearn.memory.model.feature_map import power_and_learner
 from everlearn.memory.model.head import (
     Judgement,
+    Probabilities,
     ServingHead,
     Verdict,
     likeness_of,
@@ -92,18 +93,20 @@ class CalibratedModel:
             ranks = self._ranks()
             self.judgement = Judgement(self.temperature, self.familiar_names, *ranks, blend)
 
-    def answer(self, unit_vector: Array) -> Verdict:
-        """Probability of every class, in the order of ``classes``, and familiarity."""
-        vector = unit_vector.astype(np.float32)
+    def answer(self, unit_vector: Array, top: int | None = 1) -> Verdict:
+        """Probability of at least the ``top`` best classes, ``None`` for all, and familiarity."""
+        vector, T = unit_vector.astype(np.float32), self.temperature
         if self._live is not None:
             needs_average = bool(self.judgement.blend.coefficients[1])
-            scores, likeness = self._live.products(unit_vector, needs_average)
-        elif self.head is None:
+            likeness = self._live.likeness(unit_vector, needs_average)
+            probabilities = self._live.probabilities(unit_vector, T, top)
+            return self.judgement.verdict(probabilities, likeness, vector)
+        if self.head is None:
             scores = scores_by_class(self.classifier, unit_vector[None])[0]
             likeness = likeness_of(np.vecdot(self.familiarity.directions, unit_vector))
         else:
             scores, likeness = self.head.products(vector)
-        return self.judgement.verdict(scores, likeness, vector)
+        return self.judgement.verdict(Probabilities.of(scores, T), likeness, vector)
 
     @property
     def is_recalibrating(self) -> bool:

@@ -42,10 +42,24 @@ def mapped_features(power: float, vectors: AnyArray) -> AnyArray:
 
 
 @dataclass(frozen=True)
+class Probabilities:
+    """Probabilities of all classes, or of those at ``places`` (ascending), and the best score."""
+
+    shares: Array
+    best_score: float
+    places: NDArray[np.intp] | None = None
+
+    @classmethod
+    def of(cls, scores: Array, temperature: float) -> "Probabilities":
+        """The probabilities of all classes."""
+        return cls(softmax(scores / temperature), float(scores.max()))
+
+
+@dataclass(frozen=True)
 class Verdict:
     """Probabilities and familiarity of one example; ``nearest`` is the name it resembles most."""
 
-    shares: Array
+    probabilities: Probabilities
     familiarity: float
     nearest: int
     p_value: float
@@ -86,14 +100,16 @@ class Judgement:
         other.blend = blend
         return other
 
-    def verdict(self, scores: Array, likeness: "Likeness", vector: NDArray[np.float32]) -> Verdict:
-        """Probabilities and familiarity, from class scores and the likeness to names."""
+    def verdict(
+        self, probabilities: Probabilities, likeness: "Likeness", vector: NDArray[np.float32]
+    ) -> Verdict:
+        """Probabilities and familiarity, from those of the classes and the likeness to names."""
         name = int(self._familiar_names[likeness.nearest])
-        best = float(scores.max())
+        best = probabilities.best_score
         familiarity = float(self.blend.of(likeness.highest, likeness.average, best))
         p = self.acceptance.p_value(familiarity, name)
         exact = self.acceptance.p_value(familiarity, name, tie_of(vector))
-        return Verdict(softmax(scores / self.temperature), familiarity, name, p, exact)
+        return Verdict(probabilities, familiarity, name, p, exact)
 
 
 @dataclass(frozen=True)
@@ -233,10 +249,14 @@ def as_answers(
     p_value = verdict.randomised_p_value if randomised else verdict.p_value
     low = verdict.familiarity < threshold
     unknown = p_value <= 1.0 - accept + ROUNDING if randomised else low
-    shares = verdict.shares
+    shares, places = verdict.probabilities.shares, verdict.probabilities.places
     best = best_shares(shares, top)
+    named = best if places is None else places[best]
     return Answers(
-        [Answer(names[int(classes[i])], float(shares[i])) for i in best],
+        [
+            Answer(names[int(classes[i])], float(p))
+            for i, p in zip(named, shares[best], strict=True)
+        ],
         unknown=unknown,
         ignored=unknown and ignored(),
         familiarity=verdict.familiarity,

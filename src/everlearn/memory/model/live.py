@@ -6,82 +6,74 @@ regression and nearest class mean score class k by a product with its mean,
 
     score_k = a_k (μ_k·z + c) + b_k
 
-where z, a, b and c follow from the statistics in O(d² + K). This file keeps float32 copies of the
-class means and of the means used for likeness; after a teaching only the changed rows are copied
-again. Of the likenesses only the highest is needed. Screening with one byte per number
-(:mod:`everlearn.statistics.screening`) selects a few candidates, with bounds that include float32
-rounding, so the result equals that over all names.
+where z, a, b and c follow from the statistics in O(d² + K). Of the scores only the highest and
+their probabilities are needed, of the likenesses only the highest and, for some calibrations, the
+mean. Copies of the means with one byte per number (:mod:`everlearn.statistics.screening`) select a
+few candidates, and bound what the others add to the probabilities; after a teaching only the
+changed rows are copied again. The candidates are those of a computation over all names, and their
+probabilities are right to half of ``TOLERANCE``.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from everlearn.arrays import Array, padded
-from everlearn.learners.closed_form.screened import ScreenedMeans
+from everlearn.arrays import Array, Slots, padded
+from everlearn.learners.closed_form.screened import ScreenedMeans, ScreenedQuestion
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
 from everlearn.memory.model.feature_map import power_and_learner
-from everlearn.memory.model.head import Likeness, likeness_of, mapped_features
+from everlearn.memory.model.head import Likeness, Probabilities, likeness_of, mapped_features
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.unknown import direction_lengths
 from everlearn.statistics.class_means import ClassMeans
 from everlearn.statistics.moments import BLOCK_ROWS
+from everlearn.statistics.products import products_one
 from everlearn.statistics.screening import Products
 
 # Below this number of names, one matrix of weights is used.
 MANY_NAMES = 1024
-# Bound on the rounding error of a float32 product, in units of float64 rounding.
-ROUNDED = 2.0**30
+# Largest share of the sum over all names that may be uncertain.
+TOLERANCE = 0.01
 
 
-class MeansCopy:
-    """Float32 copy of class means and their squared lengths, kept in step with the moments."""
+class SquaredLengths:
+    """Squared lengths of class means, kept in step with the moments."""
 
     def __init__(self, moments: ClassMeans) -> None:
         self._moments = moments
-        # With spare rows, so that a new name does not copy the others.
-        capacity = moments.n_slots * 5 // 4
-        self._rows: NDArray[np.float32] = np.zeros((capacity, moments.n_features), np.float32)
-        self._squares: Array = np.zeros(capacity)
-        for start in range(0, moments.n_slots, BLOCK_ROWS):  # so that each mean is read once
+        # With spare places, so that a new name does not copy the others.
+        self._squares: Array = np.zeros(moments.n_slots * 5 // 4)
+        for start in range(0, moments.n_slots, BLOCK_ROWS):
             part = slice(start, min(start + BLOCK_ROWS, moments.n_slots))
             means = moments.means[part]
-            self._rows[part] = means
             self._squares[part] = np.einsum("ij,ij->i", means, means)
         self._mark = moments.changes.mark()
 
     def is_of(self, moments: ClassMeans) -> bool:
-        """Whether this copy can follow these moments."""
+        """Whether these can follow these moments."""
         return self._moments is moments and moments.changes.since(self._mark) is not None
-
-    @property
-    def rows(self) -> NDArray[np.float32]:
-        return self._rows[: self._moments.n_slots]
 
     @property
     def squares(self) -> Array:
         return self._squares[: self._moments.n_slots]
 
     def follow(self) -> bool:
-        """Copy the rows that changed; returns whether any did."""
+        """Compute those that changed; returns whether any did."""
         moments = self._moments
         changed = sorted(moments.changes.since(self._mark) or ())
         self._mark = moments.changes.mark()
-        if moments.n_slots > len(self._rows):
-            capacity = max(moments.n_slots, len(self._rows) * 5 // 4)
-            self._rows = padded(self._rows, capacity)
-            self._squares = padded(self._squares, capacity)
+        if moments.n_slots > len(self._squares):
+            self._squares = padded(self._squares, max(moments.n_slots, len(self._squares) * 5 // 4))
         for slot in changed:
             mean = moments.means[slot]
-            self._rows[slot] = mean
             self._squares[slot] = mean @ mean
         return bool(changed)
 
 
 class LiveProducts:
-    """Scores of all classes, and likeness to all names, of a model that is being taught.
+    """Probabilities of all classes, and likeness to all names, of a model that is being taught.
 
     Parameters
     ----------
@@ -92,10 +84,14 @@ class LiveProducts:
     def __init__(self, model: Model) -> None:
         self.power, self._learner = power_and_learner(model.classifier)
         self._means = model.means
-        self._classes = MeansCopy(self._learner.moments_)
-        self._names = MeansCopy(model.means.moments_)
+        self._classes = SquaredLengths(self._learner.moments_)
+        self._names = SquaredLengths(model.means.moments_)
         self._lengths = self._direction_lengths()
-        self._screened = ScreenedMeans()
+        self._average: Array | None = None
+        self._screened_classes = ScreenedMeans(fine=True)
+        self._screened_names = ScreenedMeans()
+        self._screened_classes.build(self._learner.moments_)
+        self._screened_names.build(model.means.moments_)
         self._was_taught = False
 
     def is_of(self, model: Model) -> bool:
@@ -109,45 +105,75 @@ class LiveProducts:
         )
 
     def follow(self) -> None:
-        """Update the copies from the model."""
+        """Update the lengths from the model; the screens follow when they are used."""
         self._was_taught = True
         self._make_room()
         self._classes.follow()
         if self._names.follow():
             self._lengths = self._direction_lengths()
+            self._average = None
 
-    def products(self, unit_vector: Array, needs_average: bool) -> tuple[Array, Likeness]:
-        """Scores of the classes, in the order of ``classes_``, and likeness to the names.
-
-        Without ``needs_average`` the mean over names may be 0.
-        """
+    def probabilities(
+        self, unit_vector: Array, temperature: float, top: int | None
+    ) -> Probabilities:
+        """Probabilities of at least the ``top`` best classes; ``None`` for all."""
         if self._was_taught:
             self._make_room()
-        scores = self._scores(mapped_features(self.power, unit_vector))
-        return scores[self._learner.registry_.order], self._likeness(unit_vector, needs_average)
+        asked, exact = self._question(mapped_features(self.power, unit_vector))
+        moments, registry = self._learner.moments_, self._learner.registry_
+        found = top and self._screened_classes.shares(
+            moments,
+            ScreenedQuestion(lambda _: asked, exact),
+            best=top,
+            temperature=temperature,
+            tolerance=TOLERANCE,
+        )
+        if not found:
+            return Probabilities.of(exact(slice(None))[registry.order], temperature)
+        places = registry.rank[found.rows]
+        order = np.argsort(places)
+        return Probabilities(found.shares[order], float(found.scores.max()), places[order])
 
-    def _likeness(self, unit_vector: Array, needs_average: bool) -> Likeness:
-        vector, registry = unit_vector.astype(np.float32), self._means.registry_
-        asked = Products(unit_vector, scale=1.0 / self._lengths, slack=ROUNDED)
-        few = None
-        if not needs_average:
-            few = self._screened.candidates(self._means.moments_, lambda _: asked)
+    def likeness(self, unit_vector: Array, needs_average: bool) -> Likeness:
+        """Likeness to the names; without ``needs_average``, the mean over names may be 0."""
+        moments, registry = self._means.moments_, self._means.registry_
+        asked = Products(unit_vector, scale=1.0 / self._lengths)
+        few = self._screened_names.candidates(moments, lambda _: asked)
         if few is None:
-            near = np.vecdot(self._names.rows, vector) / self._lengths
+            near = products_one(moments.means, unit_vector) / self._lengths
             return likeness_of(near[registry.order])
         places = np.sort(registry.rank[few])
         slots = registry.order[places]
-        near = np.vecdot(self._names.rows[slots], vector) / self._lengths[slots]
+        near = products_one(moments.means[slots], unit_vector) / self._lengths[slots]
         best = int(near.argmax())
-        return Likeness(int(places[best]), float(near[best]), 0.0)
+        average = float(self._average_direction() @ unit_vector) if needs_average else 0.0
+        return Likeness(int(places[best]), float(near[best]), average)
 
-    def _scores(self, x: Array) -> Array:
-        rows = self._classes.rows
+    def _question(self, x: Array) -> tuple[Products, Callable[[Slots | slice], Array]]:
+        """The question to a screen, and the scores of some slots."""
+        means = self._learner.moments_.means
         if isinstance(self._learner, NearestClassMean):
-            return np.vecdot(rows, x.astype(np.float32)) - 0.5 * self._classes.squares
+            bias = -0.5 * self._classes.squares
+
+            def with_bias(slots: Slots | slice) -> Array:
+                return products_one(means[slots], x) + bias[slots]
+
+            return Products(x, bias=bias), with_bias
         z, offset, scale = self._learner.linear_question(x)
-        found: Array = (np.vecdot(rows, z.astype(np.float32)) + offset) * scale
-        return found
+
+        def with_scale(slots: Slots | slice) -> Array:
+            return (products_one(means[slots], z) + offset) * scale[slots]
+
+        return Products(z, scale, offset), with_scale
+
+    def _average_direction(self) -> Array:
+        """The mean of the directions of all names; computed once per state."""
+        if self._average is None:
+            order = self._means.registry_.order
+            weights = np.zeros(len(self._lengths))
+            weights[order] = 1.0 / (len(order) * self._lengths[order])
+            self._average = weights @ self._means.moments_.means
+        return self._average
 
     def _make_room(self) -> None:
         """Copy a slice of the class means to arrays with spare rows, if they have none.

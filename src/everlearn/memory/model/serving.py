@@ -20,7 +20,7 @@ from everlearn.images.decode import DEFAULT_LIMITS, Limits
 from everlearn.memory.answers import Answers
 from everlearn.memory.edits.intake import Intake
 from everlearn.memory.edits.writing import kind_of_vectors, require_alike
-from everlearn.memory.model.head import ServingHead, as_answers, head_of, unit
+from everlearn.memory.model.head import Probabilities, ServingHead, as_answers, head_of, unit
 from everlearn.memory.model.strictness import accept_of
 from everlearn.memory.storage.integrity import require_intact
 from everlearn.memory.storage.interface import Caches
@@ -131,7 +131,9 @@ class PreparedAnswers:
     def _answer(self, example: Example, top: int | None, accept: float) -> Answers:
         require_alike(self._kind, example, self._memory)
         x = unit(example.vector).astype("float32")
-        verdict = self._judgement.verdict(*self._head.products(x), x)
+        scores, likeness = self._head.products(x)
+        probabilities = Probabilities.of(scores, self._judgement.temperature)
+        verdict = self._judgement.verdict(probabilities, likeness, x)
         return as_answers(
             verdict,
             self._head.classes,
