@@ -4,7 +4,11 @@ import pytest
 from everlearn.errors import NeverLearned, NotForgettable
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.moments_kernels import STRIP, TOGETHER
-from everlearn.statistics.waiting_rows import CAPACITY, add_outer_products
+from everlearn.statistics.waiting_rows import (
+    CAPACITY,
+    add_outer_products,
+    subtract_outer_products,
+)
 from tests.oracles import class_moments
 
 
@@ -35,12 +39,15 @@ def test_a_block_equals_a_two_pass_computation(rng):
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5, STRIP - 1, STRIP, STRIP + 1, 2 * STRIP + 6])
-@pytest.mark.parametrize("n", [1, TOGETHER - 1, TOGETHER, TOGETHER + 1, CAPACITY])
-def test_outer_products_are_added_only_above_the_diagonal(rng, n, d):
+@pytest.mark.parametrize("n", [1, TOGETHER - 1, TOGETHER, TOGETHER + 1, CAPACITY, CAPACITY + 1])
+@pytest.mark.parametrize(
+    ("change", "sign"), [(add_outer_products, 1.0), (subtract_outer_products, -1.0)]
+)
+def test_outer_products_change_only_what_is_above_the_diagonal(rng, n, d, change, sign):
     rows, before = rng.normal(size=(n, d)), rng.normal(size=(d, d))
     after = before.copy()
-    add_outer_products(after, rows)
-    np.testing.assert_allclose(after - before, np.triu(rows.T @ rows), rtol=0, atol=1e-12)
+    change(after, rows)
+    np.testing.assert_allclose(after - before, sign * np.triu(rows.T @ rows), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("first", [TOGETHER, 2 * TOGETHER, 5 * TOGETHER])

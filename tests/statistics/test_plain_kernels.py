@@ -132,6 +132,15 @@ def test_outer_products_agree_and_parts_give_the_same_bits(d, eights, rest, slic
     plain.add_outer_products(parts, rows[:cut], edge, d)
     plain.add_outer_products(parts, rows[cut:].copy(), 0, d)
     np.testing.assert_array_equal(parts, whole)
+    parts[:] = 0.0
+    moments_kernels.add_outer_products(parts, rows[:cut], 0, edge)
+    moments_kernels.add_outer_products(parts, rows[:cut], edge, d)
+    moments_kernels.add_outer_products(parts, rows[cut:].copy(), 0, d)
+    np.testing.assert_array_equal(parts, theirs)
+    plain.subtract_outer_products(whole, rows)
+    moments_kernels.subtract_outer_products(theirs, rows)
+    assert np.abs(whole).max(initial=0.0) < 1e-10
+    assert np.abs(theirs).max(initial=0.0) < 1e-10
 
 
 @settings(deadline=None, max_examples=40)

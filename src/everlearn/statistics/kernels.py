@@ -14,6 +14,7 @@ if COMPILED:
         add_outer_products,
         move_means,
         nearest_mean,
+        subtract_outer_products,
     )
     from everlearn.statistics.next_factor_kernels import factor_rows, solve_pairs
     from everlearn.statistics.products_kernels import few_products, one_product
@@ -33,6 +34,7 @@ else:
         one_product,
         solve_backward,
         solve_pairs,
+        subtract_outer_products,
         two_products,
         update_and_solve_forward,
     )
@@ -51,6 +53,7 @@ __all__ = [
     "one_product",
     "solve_backward",
     "solve_pairs",
+    "subtract_outer_products",
     "two_products",
     "update_and_solve_forward",
 ]

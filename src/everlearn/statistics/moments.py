@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
+from everlearn.acceleration import COMPILED
 from everlearn.arrays import Array, Slots, padded
 from everlearn.errors import DamagedModel, NeverLearned, NotForgettable
 from everlearn.statistics.class_means import (
@@ -35,12 +36,16 @@ from everlearn.statistics.waiting_rows import (
     MANY_FEATURES,
     WaitingRows,
     add_outer_products,
+    subtract_outer_products,
 )
 
 # From this many rows on, all threads of BLAS are used.
 MANY_ROWS = 512
 # Examples learned at a time: their rows stay in the cache until they are added to S.
 BLOCK_ROWS = 1024
+# Up to this many multiplications, class means are added to a matrix on one thread: the threads of
+# BLAS halve its second on a quiet machine and make it five on a busy one.
+ON_ONE_THREAD = 2e10
 # A scatter that was this many times larger before a removal is rounding error, not variance.
 LEAST_SHARE = 1e-10
 
@@ -294,10 +299,10 @@ class Moments(ClassMeans):
     def _remove_scatter(self, rows: Array, block: "Block", between: Array) -> None:
         self.flush()
         self._require_varied(np.einsum("ij,ij->j", rows, rows))
-        add_outer_products(self._scatter, rows, sign=-1.0)
+        subtract_outer_products(self._scatter, rows)
         if self._class_scatter is not None:
             for slot, members in block.rows_by_class(between):
-                add_outer_products(self._class_scatter[slot], members, sign=-1.0)
+                subtract_outer_products(self._class_scatter[slot], members)
         self._drop_rounding()
 
     def _rescale(self, factor: float) -> None:
@@ -342,12 +347,12 @@ class Moments(ClassMeans):
         self.flush()
         self._require_varied(theirs.diagonal() + np.einsum("ij,ij->j", between, between))
         self._scatter -= theirs
-        add_outer_products(self._scatter, between, sign=-1.0)
+        subtract_outer_products(self._scatter, between)
         if self._class_scatter is not None:
             assert other._class_scatter is not None
             for slot, there, row in zip(slots, np.flatnonzero(known), between, strict=True):
                 self._class_scatter[slot] -= other._class_scatter[there]
-                add_outer_products(self._class_scatter[slot], row[None], sign=-1.0)
+                subtract_outer_products(self._class_scatter[slot], row[None])
         self._drop_rounding()
 
     def _require_varied(self, removed: Array) -> None:
@@ -391,9 +396,11 @@ class Moments(ClassMeans):
     def _with_between(self, origin: Array | None) -> Array:
         upper = self.upper_scatter().copy()
         roots = np.sqrt(self.counts)
+        is_short = 0.5 * self.n_slots * self.n_features**2 <= ON_ONE_THREAD
         # In blocks that fit the cache: a second copy of all means would cost more.
-        for start in range(0, self.n_slots, BLOCK_ROWS):
-            part = slice(start, start + BLOCK_ROWS)
+        together = CAPACITY if COMPILED and is_short else BLOCK_ROWS
+        for start in range(0, self.n_slots, together):
+            part = slice(start, start + together)
             means = self.means[part] if origin is None else self.means[part] - origin
             add_outer_products(upper, roots[part, None] * means)
         return upper

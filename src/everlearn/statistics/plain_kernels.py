@@ -138,6 +138,13 @@ def add_outer_products(upper: Array, rows: Array, start: int, stop: int) -> None
             u += part[:, 0] @ part
 
 
+def subtract_outer_products(upper: Array, rows: Array) -> None:
+    """Upper triangle of ``upper`` −= rowsᵀ rows, row by row."""
+    for row in rows:
+        for i in range(len(row)):
+            upper[i, i:] -= row[i] * row[i:]
+
+
 def factor_rows(R: Array, start: int, stop: int) -> bool:
     """Factor rows start to stop of a matrix whose rows above are already factored.
 

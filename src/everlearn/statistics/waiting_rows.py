@@ -185,15 +185,12 @@ class WaitingRows:
             self._leaving_trace = 0.0
 
 
-def add_outer_products(upper: Array, rows: Array, sign: float = 1.0) -> None:
-    """Upper triangle of ``upper`` += sign rowsᵀ rows, in place; few rows on one thread."""
-    if not len(rows):
-        return
-    if len(rows) <= CAPACITY and len(upper) <= MANY_FEATURES and sign > 0:
+def add_outer_products(upper: Array, rows: Array) -> None:
+    """Upper triangle of ``upper`` += rowsᵀ rows, in place; few rows on one thread."""
+    if len(rows) <= CAPACITY and len(upper) <= MANY_FEATURES:
         add_outer_products_between(upper, np.ascontiguousarray(rows), 0, len(upper))
-        return
-    # The C-ordered upper triangle is the Fortran-ordered lower triangle of the same memory.
-    blas.dsyrk(sign, rows.T, beta=1.0, c=upper.T, lower=1, overwrite_c=1)
+    else:
+        _multiply(upper, rows, 1.0)
 
 
 def add_outer_products_between(upper: Array, rows: Array, start: int, stop: int) -> None:
@@ -201,3 +198,19 @@ def add_outer_products_between(upper: Array, rows: Array, start: int, stop: int)
     from everlearn.statistics.kernels import add_outer_products as kernel
 
     kernel(upper, rows, start, stop)
+
+
+def subtract_outer_products(upper: Array, rows: Array) -> None:
+    """Upper triangle of ``upper`` −= rowsᵀ rows, in place; few rows on one thread."""
+    from everlearn.statistics.kernels import subtract_outer_products as kernel
+
+    if len(rows) <= TOGETHER:
+        kernel(upper, np.ascontiguousarray(rows))
+    else:
+        _multiply(upper, rows, -1.0)
+
+
+def _multiply(upper: Array, rows: Array, sign: float) -> None:
+    if len(rows):
+        # The C-ordered upper triangle is the Fortran-ordered lower triangle of the same memory.
+        blas.dsyrk(sign, rows.T, beta=1.0, c=upper.T, lower=1, overwrite_c=1)
