@@ -46,7 +46,8 @@ class ScreenedMeans:
     Parameters
     ----------
     fine : bool
-        Whether the screen keeps a second byte per number, for shares.
+        Whether the screen keeps a second byte per number from the beginning. Otherwise it is built
+        again with one when shares are first asked for.
     """
 
     def __init__(self, *, fine: bool = False) -> None:
@@ -79,6 +80,8 @@ class ScreenedMeans:
         tolerance: float,
     ) -> Shares | None:
         """The same with their shares of probability, see :meth:`Screen.shares`."""
+        if not self._fine:
+            self._fine, self._screen = True, None
         screen = self._ready(means)
         if screen is None:
             return None
