@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from everlearn.arrays import Array
+from everlearn.arrays import Array, Slots
 from everlearn.statistics.definite import definite_factor
 
 T = TypeVar("T")
@@ -85,6 +85,16 @@ def allocated(shape: tuple[int, int], piece: float) -> Work[Array]:
         table[part] = 0.0
         yield table[part].size * ALLOCATED
     return table
+
+
+def copied(table: Array, piece: float, rows: Slots | None = None) -> Work[Array]:
+    """A copy of a table, or of some of its rows, piece by piece."""
+    n_rows, width = len(table) if rows is None else len(rows), table.shape[1]
+    copy = np.empty((n_rows, width))
+    for part in parts(n_rows, width * ALLOCATED, piece):
+        copy[part] = table[part if rows is None else rows[part]]
+        yield (part.stop - part.start) * width * ALLOCATED
+    return copy
 
 
 def product_table(rows: Array, others: Any, piece: float) -> Work[Array]:

@@ -25,10 +25,11 @@ from everlearn.learners.auto.selection import (
     Selected,
     choose,
 )
+from everlearn.learners.closed_form.leave_one_out import LearnedRows
 from everlearn.learners.closed_form.sample import Sample
 from everlearn.preprocessing.random_features import RandomFeatures
 from everlearn.statistics.moments import Moments
-from everlearn.statistics.slices import Slices, finished
+from everlearn.statistics.slices import ALLOCATED, Slices, finished
 
 D, K = 5, 4
 
@@ -200,6 +201,19 @@ def test_an_example_costs_no_copy_of_the_sample_and_one_projection(rng, monkeypa
         learner.learn_one(x, 0)
         learner.predict_one(x)
     assert done == ["map"] * 5
+
+
+def test_classes_of_one_example_cost_no_copy_of_the_sample(rng, monkeypatch):
+    """A choice leaves them out."""
+    monkeypatch.setattr(LearnedRows, "take", None)
+    X, slots = examples(rng, 300)
+    stream = Stream(keeps=0)
+    for x, slot in zip(X, [*slots[:290].tolist(), *range(100, 110)], strict=True):
+        stream.teach(x, int(slot))
+    n_asked = len(stream.learned.sample) - 10
+    pieces = list(choose(Frozen(stream.learned, 1.0)))
+    assert pieces.count(D * ALLOCATED) >= n_asked
+    assert finished(choose(Frozen(stream.learned))).choice.asked == n_asked
 
 
 def test_random_features_begin_without_a_stall(rng, monkeypatch):

@@ -11,8 +11,8 @@ from everlearn.arrays import Array
 from everlearn.learners.closed_form.leave_one_out import GONE, LearnedRows, leave_one_out_scores
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.slices import (
-    ALLOCATED,
     Work,
+    copied,
     factored,
     half_solved,
     half_solved_at_once,
@@ -166,10 +166,8 @@ class DiscriminantScores:
 
 def factor_of(upper: Array, ridge: float, piece: float) -> Work[Array]:
     """L of A + ρ I = L Lᵀ, in the lower triangle."""
-    lower = np.empty_like(upper.T)
-    for part in parts(len(lower), len(lower) * ALLOCATED, piece):
-        lower.T[part] = upper[part]
-        yield (part.stop - part.start) * len(lower) * ALLOCATED
+    copy = yield from copied(upper, piece)
+    lower = copy.T
     lower.flat[:: len(lower) + 1] += ridge
     yield from factored(lower, piece)
     return lower

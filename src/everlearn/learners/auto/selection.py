@@ -37,7 +37,7 @@ from everlearn.learners.closed_form.leave_one_out import MANY_FEATURES, LearnedR
 from everlearn.learners.closed_form.model_selection import usual_regularization
 from everlearn.learners.closed_form.sample import Sample
 from everlearn.statistics.moments import Moments
-from everlearn.statistics.slices import READ, Work, allocated, in_turn, parts
+from everlearn.statistics.slices import READ, Work, allocated, copied, in_turn, parts
 
 RIDGE, DISCRIMINANT, NEAREST = "ridge regression", "discriminant analysis", "nearest class mean"
 KERNEL, FEATURES = "arc-cosine kernel ridge regression", "ridge regression on random features"
@@ -169,7 +169,7 @@ class Frozen:
     def total_scatter(self) -> Work[Array]:
         """T, its upper triangle."""
         if self._total is None:
-            total = self.moments.scatter.copy()
+            total = yield from copied(self.moments.scatter, self.piece)
             yield from self.moments.add_between(total, self.piece)
             self._total = total
         return self._total
@@ -220,8 +220,7 @@ def choose(learned: Frozen) -> Work[Selected]:
     has_kernel = moments.total <= learned.keeps and sample.is_all
     if not len(positions) or n_classes < 2:
         return Selected(HeadChoice(KERNEL if has_kernel and n_classes > 1 else RIDGE, usual))
-    rows = one_copy_each(kept, positions)
-    yield float(rows.X.size)
+    rows = yield from one_copy_each(kept, positions, learned.piece)
     evidence = LeaveOneOutEvidence(moments.counts, rows, kept.weights[positions])
     linear = yield from _linear(learned, rows, usual)
     if not linear:
@@ -331,14 +330,15 @@ def _suiting_half(learned: Frozen, regularizations: list[float]) -> Work[list[fl
     """
     sample, kept = learned.sample, learned.sample.rows
     half = sample.first(np.arange(len(kept)), len(kept) // 2)
-    rows = kept.take(half)
+    X = yield from copied(kept.X, learned.piece, half)
+    rows = LearnedRows(X, kept.slots[half], kept.weights[half])
     counts = np.zeros(int(kept.slots.max()) + 1)
     np.add.at(counts, rows.slots, rows.weights)
     among = comparable(rows, counts)
     asked = np.flatnonzero(np.isin(half, sample.first(half[among], MOST_ASKED)))
     if not len(asked):
         return regularizations
-    single = one_copy_each(rows, asked)
+    single = yield from one_copy_each(rows, asked, learned.piece)
     evidence = LeaveOneOutEvidence(counts, single, rows.weights[asked])
     path = KernelPath(counts, rows, asked, single.weights, learned.piece)
     yield from path.begin()

@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 
 from everlearn.arrays import Array, Slots
 from everlearn.learners.closed_form.leave_one_out import LearnedRows, recoded
-from everlearn.statistics.slices import Work
+from everlearn.statistics.slices import Work, copied
 
 # A preferred table may be behind by this many standard errors
 ERRORS = 1.0
@@ -33,10 +33,13 @@ def comparable(kept: LearnedRows, counts: Array) -> Slots:
     return np.flatnonzero(counts[kept.slots] - single > NOTHING * counts.sum())
 
 
-def one_copy_each(kept: LearnedRows, positions: Slots) -> LearnedRows:
+def one_copy_each(kept: LearnedRows, positions: Slots, piece: float = np.inf) -> Work[LearnedRows]:
     """These examples with weight at most one: of an example of weight two, one copy is left out."""
-    single = LearnedRows(kept.X, kept.slots, np.minimum(kept.weights, 1.0))
-    return single if len(positions) == len(kept) else single.take(positions)
+    slots, weights = kept.slots[positions], np.minimum(kept.weights[positions], 1.0)
+    if len(positions) == len(kept):
+        return LearnedRows(kept.X, slots, weights)
+    X = yield from copied(kept.X, piece, positions)
+    return LearnedRows(X, slots, weights)
 
 
 class LeaveOneOutEvidence:

@@ -22,6 +22,7 @@ from everlearn.learners.closed_form.evidence import LeaveOneOutEvidence, compara
 from everlearn.learners.closed_form.least_squares import class_weights
 from everlearn.learners.closed_form.leave_one_out import LearnedRows, LeastSquaresPath
 from everlearn.statistics.moments import Moments
+from everlearn.statistics.slices import finished
 
 # α, preferred value first.
 RECODINGS = tuple(float(alpha) for alpha in np.linspace(1.0, 0.0, 11))
@@ -72,7 +73,7 @@ def select(moments: Moments | DeviceMoments, kept: LearnedRows, asked: Question)
             nearest if asked.regularization is None else asked.regularization,
             RECODINGS[0] if asked.recoding is None else asked.recoding,
         )
-    rows = one_copy_each(kept, positions)
+    rows = finished(one_copy_each(kept, positions))
     evidence = LeaveOneOutEvidence(moments.counts, rows, kept.weights[positions])
     path = asked.path(moments, rows, (asked.recoding or 0.0) if asked.rebalance else 0.0)
     lam = asked.regularization
