@@ -35,10 +35,32 @@ class Followed:
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 8, 9, 40, 64, 65, 500])
-def test_every_way_of_updating_gives_the_factor_of_the_sum(rng, n_rows):
+@pytest.mark.parametrize("one_by_one", [0.0, 1e8])
+def test_every_way_of_updating_gives_the_factor_of_the_sum(rng, monkeypatch, n_rows, one_by_one):
+    monkeypatch.setattr(factor_module, "SINGLE_PRODUCTS", one_by_one)
     followed = Followed(rng)
     followed.add(rng.normal(size=(n_rows, 20)))
     followed.check()
+    assert followed.factor.rebuilds == (1 if n_rows <= 64 else 2)
+
+
+def test_more_rows_wait_if_the_caller_allows_them(rng):
+    followed = Followed(rng)
+    for _ in range(20):
+        rows = rng.normal(size=(10, 20))
+        followed.A += rows.T @ rows
+        followed.factor.add(rows, 200)
+    followed.check()
+    assert followed.factor.rebuilds == 1
+    rows = rng.normal(size=(201, 20))
+    followed.A += rows.T @ rows
+    followed.factor.add(rows, 200)
+    followed.check()
+    assert followed.factor.rebuilds == 2
+    followed.A -= rows.T @ rows
+    followed.factor.remove(rows, 200 * factor_module.ONE_REMOVED)  # one too many
+    followed.check()
+    assert followed.factor.rebuilds == 3
 
 
 def test_rows_may_be_grouped_in_any_way_between_two_solves(rng):

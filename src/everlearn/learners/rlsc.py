@@ -41,6 +41,7 @@ from everlearn.learners.closed_form.model_selection import Question, Selection, 
 from everlearn.learners.closed_form.sample import Sample, numbers_on_device
 from everlearn.learners.closed_form.screened import ScreenedQuestion
 from everlearn.learners.closed_form.sparse import sparse_backend
+from everlearn.statistics.factor import Factor
 from everlearn.statistics.moments import Moments
 from everlearn.statistics.products import products_one
 from everlearn.statistics.screening import Products
@@ -237,6 +238,20 @@ class RecursiveRLSC(AdditiveClassifier):
             self._require_fitted()
             return self._current().solve(np.ascontiguousarray(rows, dtype=np.float64))
 
+    def computed_factor(self) -> Array:
+        """R with RᵀR = A, computed from the statistics, which takes O(K d² + d³)."""
+        with self._lock:
+            self._require_fitted()
+            return self._solve().factor()
+
+    def take_factor(self, R: Array) -> None:
+        """Use the result of :meth:`computed_factor` for the same statistics, if it is accurate."""
+        with self._lock:
+            self._require_fitted()
+            solution = self._solve(Factor.of(R))
+            solution.check(now=True)
+            self._keep(solution)
+
     def frozen_solution(self, moments: Any) -> LeastSquares:
         """The solution for what was learned until now, for moments that do not change."""
         with self._lock:
@@ -384,10 +399,15 @@ class RecursiveRLSC(AdditiveClassifier):
         # λ grows relative to fading examples; a factor cannot follow that.
         grown = grown or not kept.unit <= unit <= kept.unit * FADED
         if kept.solution is None or kept.made_for != self._asked or grown:
-            kept.solution = self._solve()
-            kept.made_for = self._asked
-            kept.total, kept.unit = total, unit
+            return self._keep(self._solve())
         return kept.solution
+
+    def _keep(self, solution: LeastSquares) -> LeastSquares:
+        """Update this solution from now on."""
+        kept = self._running
+        kept.solution, kept.made_for = solution, self._asked
+        kept.total, kept.unit = self.moments_.total, self.moments_.unit
+        return solution
 
     @property
     def _asked(self) -> tuple[object, ...]:
@@ -408,23 +428,24 @@ class RecursiveRLSC(AdditiveClassifier):
             None if isinstance(alpha, str) else float(alpha),
         )
 
-    def _solve(self) -> LeastSquares:
-        """A solution with λ and α as given, or chosen now."""
+    def _solve(self, factor: Factor | None = None) -> LeastSquares:
+        """A solution with λ and α as given, or chosen now; ``factor`` is used if given."""
         if self._rebalances and not self.moments_.keeps_class_scatter:
             word = "class_weight='balanced'" if self._balanced else "weighting='rebalance'"
             raise InvalidParameter(
                 f"{word} needs the scatter of each class from the first example on; create and "
                 "teach a new learner"
             )
-        return self._solved(self._select(self.moments_))
+        return self._solved(self._select(self.moments_), factor)
 
-    def _solved(self, chosen: Selection) -> LeastSquares:
+    def _solved(self, chosen: Selection, factor: Factor | None = None) -> LeastSquares:
         return LeastSquares(
             self.moments_,
             chosen.regularization,
             chosen.recoding,
             rebalance=self._rebalances,
             intercept=self._has_intercept,
+            factor=factor,
         )
 
     def _select(self, moments: Moments | DeviceMoments) -> Selection:

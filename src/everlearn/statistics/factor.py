@@ -9,9 +9,11 @@ Changes are deferred until the factor is needed, because a learner that is taugh
 examples between two questions needs one rebuild, not a thousand updates. Then, by the number
 pending:
 
-    up to 16 rows                   one compiled Givens sweep each, O(d²)
+    up to 16 rows, or 50 ms         one compiled Givens sweep each, O(d²), on one thread
     up to an eighth of d, at least 64   LAPACK tpqrt on the stacked rows, BLAS-3
     more                            Cholesky of A
+
+Where forming A takes much longer than its factor, the caller allows more rows.
 
 A right-hand side can be carried along as V = R⁻ᵀ b by applying the same rotations to it. This costs
 O(K d) at every update and saves one of two triangular solves per question, O(d²), so it pays only
@@ -34,7 +36,11 @@ CHECK_EVERY = 10_000
 DRIFT_TOLERANCE = 1e-11
 # A downdate that would leave less than this share of a direction is rejected.
 SMALLEST_SHARE = 1e-8
-SINGLE_ROWS = FEW_ROWS
+# More rows are added one by one, too, if that takes at most so many multiplications: on a busy
+# machine LAPACK's threads wait for one another, which takes seconds.
+SINGLE_ROWS, SINGLE_PRODUCTS = FEW_ROWS, 1e8
+# So many rows are added, of many, in the time in which one is removed.
+ONE_REMOVED = 8
 TPQRT_BLOCK = 32
 
 
@@ -48,7 +54,7 @@ class Factor:
         self._most_pending = max(64, n_features // 8)
         self._added: list[Array] = []
         self._removed: list[Array] = []
-        self._n_pending = 0
+        self._n_pending = self._n_removed = 0
         self._updates_since_check = 0
 
     @classmethod
@@ -79,13 +85,16 @@ class Factor:
         """The rows added since the factor was last updated."""
         return np.concatenate(self._added) if self._added else np.zeros((0, self.n_features))
 
-    def add(self, rows: Array) -> None:
-        """Record that A grew by rowsᵀ rows (one row or several); the rows are copied."""
-        self._defer(rows, self._added)
+    def add(self, rows: Array, most_pending: int = 0) -> None:
+        """Record that A grew by rowsᵀ rows (one row or several); the rows are copied.
 
-    def remove(self, rows: Array) -> None:
-        """Record that A shrank by rowsᵀ rows."""
-        self._defer(rows, self._removed)
+        ``most_pending`` may be more than the usual.
+        """
+        self._defer(rows, self._added, max(most_pending, self._most_pending))
+
+    def remove(self, rows: Array, most_pending: int = 0) -> None:
+        """Record that A shrank by rowsᵀ rows, each of which costs as much as several added ones."""
+        self._defer(rows, self._removed, max(most_pending // ONE_REMOVED, self._most_pending))
 
     def invalidate(self) -> None:
         """Record that A changed in a way that rows do not describe."""
@@ -103,12 +112,13 @@ class Factor:
         if self._updates_since_check >= CHECK_EVERY:
             self._check(matrix())
 
-    def check_with(self, times: Callable[[Array], Array]) -> None:
+    def check_with(self, times: Callable[[Array], Array], *, now: bool = False) -> None:
         """Compare with A from time to time, given v ↦ A v, which is cheaper than forming A.
 
         A factor that has drifted will be rebuilt.
         """
-        if self._R is None or self._n_pending or self._updates_since_check < CHECK_EVERY // 2:
+        is_due = now or self._updates_since_check >= CHECK_EVERY // 2
+        if self._R is None or self._n_pending or not is_due:
             return
         self._updates_since_check = 0
         if self._drift(times) > DRIFT_TOLERANCE:
@@ -182,15 +192,16 @@ class Factor:
             return halves
         return blas.dtrsm(1.0, self.R.T, rows.T, lower=1).T
 
-    def _defer(self, rows: Array, pending: list[Array]) -> None:
+    def _defer(self, rows: Array, pending: list[Array], most_pending: int) -> None:
         if self._R is None:
             return
         rows = np.atleast_2d(rows)
-        self._n_pending += len(rows)
-        if self._n_pending > self._most_pending:
-            self.invalidate()
-            return
         pending.append(rows.copy())
+        self._n_pending += len(rows)
+        self._n_removed += len(rows) if pending is self._removed else 0
+        n = self._n_removed if pending is self._removed else self._n_pending - self._n_removed
+        if n > most_pending:
+            self.invalidate()
 
     def _apply_pending(self, matrix: Callable[[], Array]) -> None:
         assert self._R is not None
@@ -206,7 +217,7 @@ class Factor:
     def _update(self, rows: Array) -> None:
         assert self._R is not None
         self._updates_since_check += len(rows)
-        if len(rows) > SINGLE_ROWS:
+        if len(rows) > max(SINGLE_ROWS, SINGLE_PRODUCTS / self.n_features**2):
             self._R = _stacked_qr(self._R, rows)
             return
         from everlearn.statistics.kernels import update_and_solve_forward
@@ -240,7 +251,8 @@ class Factor:
         self.rebuilds += 1
 
     def _clear_pending(self) -> None:
-        self._added, self._removed, self._n_pending = [], [], 0
+        self._added, self._removed = [], []
+        self._n_pending = self._n_removed = 0
 
 
 def _stacked_qr(R: Array, rows: Array) -> Array:

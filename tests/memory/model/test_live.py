@@ -1,5 +1,7 @@
 """A Memory of many names gives the same answers, and follows each teaching."""
 
+import hashlib
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,8 +10,10 @@ import pytest
 from everlearn import Memory, NearestClassMean, RecursiveRLSC
 from everlearn.arrays import unit_rows
 from everlearn.learners.closed_form import screened
+from everlearn.learners.closed_form.least_squares import LeastSquares
 from everlearn.memory.model import calibrated, follower, head, live
 from everlearn.memory.name_words import FEW, NameWords
+from everlearn.memory.storage import snapshot
 from everlearn.memory.storage.journal import Journal
 from everlearn.statistics import class_means, screening
 
@@ -257,3 +261,103 @@ def test_the_average_likeness_is_that_over_all_names(rng, many_from_two_names, m
         for taught in (names, learner):
             taught.learn_one(X[step], [3, 7, 40, 41][step])
         products.follow()
+
+
+@pytest.fixture
+def with_snapshot(rng, tmp_path, monkeypatch, many_from_two_names):
+    """A Memory with a snapshot, and with teachings and forgotten ones after it."""
+    centres = rng.normal(size=(31, WIDTH))
+    with Memory(tmp_path / "memory") as memory:
+        memory.teach_many((vector_of(rng, centres, i % 30), f"name {i % 30}") for i in range(512))
+    assert len(snapshots(tmp_path / "memory")) == 1
+    with Memory(tmp_path / "memory") as memory:
+        for step in range(20):
+            memory.teach(vector_of(rng, centres, step), f"name {step}")
+        memory.undo()
+        memory.teach(centres[30], "name 30")
+        memory.ask(centres[0])  # calibrates
+    assert len(snapshots(tmp_path / "memory")) == 1
+    return tmp_path / "memory", centres
+
+
+def snapshots(folder):
+    return [path for path in folder.glob("snapshot-*") if path.suffix != ".calibration"]
+
+
+def factor_in(path, changed=None):
+    """The factor in a snapshot; ``changed`` replaces it, with a correct digest."""
+    head, body = path.read_bytes().split(b"\n", 2)[1:]
+    header = json.loads(head)
+    start = sum(header["lengths"][:3])
+    R = np.frombuffer(body[start:], "<f8").reshape(WIDTH, WIDTH)
+    if changed is not None:
+        body = body[:start] + changed.tobytes()
+        header["lengths"][3] = changed.nbytes
+        header["sha256"] = hashlib.sha256(body).hexdigest()
+        line = json.dumps(header).encode()
+        line += b" " * (-(len(snapshot.MAGIC) + len(line) + 1) % snapshot.ALIGNED)
+        path.write_bytes(snapshot.MAGIC + line + b"\n" + body)
+    return R
+
+
+@pytest.fixture
+def matrices(monkeypatch):
+    """The matrices that were formed."""
+    formed, matrix = [], LeastSquares._matrix
+    monkeypatch.setattr(LeastSquares, "_matrix", lambda self: formed.append(1) or matrix(self))
+    return formed
+
+
+def test_opening_uses_the_factor_of_the_snapshot(with_snapshot, matrices):
+    folder, centres = with_snapshot
+    (path,) = snapshots(folder)
+    with Memory(folder) as memory:
+        ours = answers_of(memory, centres)
+        assert not matrices
+    with Memory(folder) as memory:
+        assert memory.verify().ok
+        path.unlink()
+    with Memory(folder) as memory:
+        theirs = answers_of(memory, centres)
+        assert matrices
+    for one, other in zip(ours[0], theirs[0], strict=True):
+        assert [name for name, _ in one] == [name for name, _ in other]
+        np.testing.assert_allclose([p for _, p in one], [p for _, p in other], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "skipped"),
+    [
+        (lambda R: np.full_like(R, np.nan), True),
+        (lambda R: -R, True),
+        (lambda R: R[:-1, :-1].copy(), True),
+        (lambda R: R[:-1].copy(), True),
+        (lambda R: 1.001 * R, False),
+        (lambda R: R.T @ R, False),
+    ],
+)
+def test_a_factor_of_another_matrix_is_not_used(with_snapshot, matrices, caplog, change, skipped):
+    folder, centres = with_snapshot
+    with Memory(folder) as memory:
+        expected = answers_of(memory, centres)
+    (path,) = snapshots(folder)
+    factor_in(path, change(factor_in(path)))
+    with Memory(folder) as memory:
+        found = answers_of(memory, centres)
+        assert matrices
+    assert ("is skipped" in caplog.text) == skipped
+    for one, other in zip(found[0], expected[0], strict=True):
+        assert [name for name, _ in one] == [name for name, _ in other]
+        np.testing.assert_allclose([p for _, p in one], [p for _, p in other], rtol=1e-9)
+
+
+def test_verify_finds_a_factor_that_is_right_in_the_compared_direction_alone(with_snapshot):
+    folder, _ = with_snapshot
+    (path,) = snapshots(folder)
+    R = factor_in(path)
+    v = np.cos(np.arange(1.0, WIDTH + 1.0))
+    w = np.eye(WIDTH)[0] - v[0] / (v @ v) * v
+    factor_in(path, np.linalg.cholesky(R.T @ R + np.outer(w, w)).T.copy())
+    with Memory(folder) as memory:
+        (problem,) = memory.verify().problems
+    assert "a snapshot" in problem

@@ -25,6 +25,9 @@ from everlearn.statistics.waiting_rows import add_outer_products
 
 # Lower bound of the residual variance: a handful of examples is always fitted too well.
 LEAST_NOISE = 1e-3
+# Rows that may wait for the factor, as a share of the number of classes: forming A from so many
+# classes takes four times as long as updating its factor with these rows.
+WAITING_SHARE = 0.125
 # With at most this many examples, and classes, the factor is updated from that of λ I.
 FEW = 8
 
@@ -63,7 +66,8 @@ class LeastSquares:
 
     def rows_beside(self, X: Array, weights: Array | None) -> Array | None:
         """Rows by which X makes A grow; ``None`` if a new factor is cheaper."""
-        if self._factor.stale or self.rebalance or len(X) >= self._factor.most_pending:
+        most = max(self._factor.most_pending, self._most_waiting)
+        if self._factor.stale or self.rebalance or len(X) >= most:
             return None
         if not self.intercept:
             return X if weights is None else np.sqrt(weights)[:, None] * X
@@ -79,14 +83,14 @@ class LeastSquares:
         if rows is None:
             self._factor.invalidate()
         else:
-            self._factor.add(rows)
+            self._factor.add(rows, self._most_waiting)
 
     def follow_one(self, row: Array | None, slot: int) -> None:
         """Call after A grew by one row, of this class."""
         if row is None or self._scale is None:
             self.follow(row)
             return
-        self._factor.add(row)
+        self._factor.add(row, self._most_waiting)
         if slot >= len(self._scale):
             self._scale = np.append(self._scale, np.zeros(slot + 1 - len(self._scale)))
         self._scale[slot] = self.moments.counts[slot] ** (1.0 - self.recoding)
@@ -97,10 +101,14 @@ class LeastSquares:
         if rows is None:
             self._factor.invalidate()
         else:
-            self._factor.remove(rows)
+            self._factor.remove(rows, self._most_waiting)
 
     def invalidate(self) -> None:
         self.follow(None)
+
+    @property
+    def _most_waiting(self) -> int:
+        return int(WAITING_SHARE * self.moments.n_slots)
 
     # Asking.
 
@@ -137,7 +145,7 @@ class LeastSquares:
         if self._factor.stale:
             self._start_from_few()
         z = self._factor.backward(self._factor.forward(centred, self._matrix))[0]
-        self._check()
+        self.check()
         if self.intercept:
             offset -= float(origin @ z)
         if self._scale is None:
@@ -247,10 +255,15 @@ class LeastSquares:
             self._factor.add(np.concatenate([within, np.sqrt(moments.counts)[:, None] * between]))
             self.catch_up()
 
-    def _check(self) -> None:
-        """Compare the factor with A from time to time, without forming A."""
+    def factor(self) -> Array:
+        """R with RᵀR = A."""
+        self.catch_up()
+        return self._factor.R
+
+    def check(self, *, now: bool = False) -> None:
+        """Compare the factor with A from time to time, or now, without forming A."""
         if not self.rebalance:
-            self._factor.check_with(self._times)
+            self._factor.check_with(self._times, now=now)
 
     def _times(self, v: Array) -> Array:
         """A v, if examples have the same weight in every class."""

@@ -24,6 +24,7 @@ from everlearn.memory.model.calibrated import (
 )
 from everlearn.memory.model.follower import ModelFollower
 from everlearn.memory.model.head import ServingHead
+from everlearn.memory.model.live import has_accurate_factor
 from everlearn.memory.model.model import Model
 from everlearn.memory.model.recalibration import calibrated
 from everlearn.memory.model.serving import read_head
@@ -183,7 +184,7 @@ def _require_model_as_replayed(history: ModelFollower) -> str:
     """Require every copy of the model to equal a replay of the log; returns its digest."""
     place = history.storage.path
     digest, model = history.replayed().digest(), history.opened()
-    if model.digest() != digest:
+    if model.digest() != digest or not has_accurate_factor(model):
         raise DamagedJournal(
             f"a snapshot in {place} differs from a replay of the journal; remove the files "
             "named snapshot-*, they will be rebuilt"

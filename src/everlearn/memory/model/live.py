@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from everlearn.arrays import Array, Slots, padded
+from everlearn.errors import DamagedModel
 from everlearn.learners.closed_form.screened import ScreenedMeans, ScreenedQuestion
 from everlearn.learners.ncm import NearestClassMean
 from everlearn.learners.rlsc import RecursiveRLSC
@@ -34,6 +35,8 @@ from everlearn.statistics.screening import Products
 
 # Below this number of names, one matrix of weights is used.
 MANY_NAMES = 1024
+# Largest difference between a factor that was updated and one computed anew, as a share.
+ACCURATE = 1e-7
 # Largest share of the sum over all names that may be uncertain.
 TOLERANCE = 0.01
 
@@ -196,3 +199,41 @@ def has_live_products(model: Model) -> bool:
     if type(learner) is NearestClassMean:
         return learner.metric == "euclidean"
     return type(learner) is RecursiveRLSC
+
+
+def computed_factor(model: Model) -> Array | None:
+    """The factor that questions of a model with many names need, computed from its statistics.
+
+    ``None`` for other models.
+    """
+    learner = _learner_with_factor(model)
+    return None if learner is None else learner.computed_factor()
+
+
+def take_factor(model: Model, R: Array | None) -> None:
+    """Use the factor of a snapshot, unless it does not belong to the model."""
+    if R is None:
+        return
+    learner = _learner_with_factor(model)
+    if learner is None:
+        raise DamagedModel("a snapshot has a factor, but its classifier needs none")
+    d = learner.moments_.n_features
+    if R.shape != (d, d) or not np.isfinite(R).all() or not (R.diagonal() > 0.0).all():
+        raise DamagedModel("the factor in a snapshot does not belong to its classifier")
+    learner.take_factor(R)
+
+
+def has_accurate_factor(model: Model) -> bool:
+    """Whether the factor that questions use is that of the statistics, in every direction."""
+    learner = _learner_with_factor(model)
+    if learner is None:
+        return True
+    R, expected = learner.frozen_solution(learner.moments_).factor(), learner.computed_factor()
+    return bool(np.abs(R - expected).max() <= ACCURATE * np.abs(expected).max())
+
+
+def _learner_with_factor(model: Model) -> RecursiveRLSC | None:
+    """The learner of a model with many names, if its questions need a factor."""
+    learner: Any = power_and_learner(model.classifier)[1]
+    is_ridge = model.taught and type(learner) is RecursiveRLSC
+    return learner if is_ridge and has_live_products(model) else None

@@ -5,7 +5,8 @@
 The key is a digest of the untrained classifier and of the log up to the position (its chain), so a
 snapshot of another journal, of another classifier or from before a restore is never used. The
 content is a line of JSON with the lengths of the parts, then the classifier and the class means as
-model files, and the calibration.
+model files, the calibration and, with many names, the triangular factor that questions need: it is
+a cache that would take as long to compute as everything else that opening does.
 
 Snapshots are made only at the end of a window, by folding the log from the previous snapshot or
 from a live model that leads to the same bits (model.py). So a snapshot depends on the journal
@@ -15,8 +16,10 @@ earlier version made with another order of summation, is skipped; the log is rep
 """
 
 import hashlib
+import itertools
 import json
 import logging
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -25,8 +28,10 @@ import numpy as np
 from sklearn.base import clone
 
 from everlearn.acceleration import COMPILED
+from everlearn.arrays import Array
 from everlearn.errors import DamagedModel, EverlearnError
 from everlearn.learners.ncm import NearestClassMean
+from everlearn.memory.model.live import computed_factor, take_factor
 from everlearn.memory.model.model import Model
 from everlearn.memory.storage.interface import Caches
 from everlearn.memory.storage.journal import Journal
@@ -38,12 +43,12 @@ MAGIC = b"everlearn snapshot 1\n"
 LONGEST_HEADER = 4096
 NAME = re.compile(r"snapshot-(\d{1,18})-([0-9a-f]{32})")
 # Version of the order of summation: models of another version differ in their last bits.
-SUMMATION = "snapshot 2"
+SUMMATION = "snapshot 3"
 # Suffix of a calibration that was made after the snapshot.
 CALIBRATION = ".calibration"
 # The parts begin at a multiple of this many bytes, so that arrays can be memory-mapped.
 ALIGNED = 64
-PARTS = ("classifier", "means", "calibration")
+PARTS = ("classifier", "means", "calibration", "factor")
 
 logger = logging.getLogger("everlearn")
 
@@ -86,7 +91,13 @@ def latest_snapshot(caches: Caches, journal: Journal, untaught: str, through: in
 
 def write_snapshot(caches: Caches, model: Model, untaught: str) -> None:
     """Store a model and remove older snapshots."""
-    parts = dumps(model.classifier), dumps(model.means), json.dumps(model.calibration).encode()
+    factor = computed_factor(model)
+    parts = (
+        dumps(model.classifier),
+        dumps(model.means),
+        json.dumps(model.calibration).encode(),
+        b"" if factor is None else factor.astype("<f8").tobytes(),
+    )
     body = b"".join(parts)
     header = {
         "lengths": [len(part) for part in parts],
@@ -173,12 +184,15 @@ def _read(data: memoryview, name: str, position: int, chain: bytes, untaught: st
         intact = False
     if not intact:
         raise DamagedModel(f"{name} is damaged: its contents do not match its digest")
-    first, second = lengths[0], lengths[0] + lengths[1]
+    first, second, third, _ = itertools.accumulate(lengths)
     classifier = loads(body[:first], name, is_intact=True)
     means = loads(body[first:second], name, is_intact=True)
     if type(means) is not NearestClassMean or digest_of(clone(classifier)) != untaught:
         raise DamagedModel(f"{name} holds another classifier than the journal")
-    return Model(classifier, means, position, chain, _calibration(bytes(body[second:]), name))
+    calibration = _calibration(bytes(body[second:third]), name)
+    model = Model(classifier, means, position, chain, calibration)
+    take_factor(model, _square(bytes(body[third:]), name))
+    return model
 
 
 def _require_names(model: Model, n_names: int, name: str) -> None:
@@ -200,6 +214,16 @@ def _calibration(data: bytes, name: str) -> dict[str, Any]:
     if not isinstance(calibration, dict):
         raise DamagedModel(f"{name} is damaged: it holds no calibration")
     return calibration
+
+
+def _square(data: bytes, name: str) -> Array | None:
+    """A triangular factor; ``None`` if there is none."""
+    if not data:
+        return None
+    width = math.isqrt(len(data) // 8)
+    if len(data) != 8 * width**2:
+        raise DamagedModel(f"{name} is damaged: the factor is not square")
+    return np.frombuffer(data, dtype="<f8").reshape(width, width).astype(np.float64)
 
 
 def _newest_first(caches: Caches) -> Iterator[tuple[int, str]]:
