@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 
+from everlearn import arrays
 from everlearn.statistics import class_means
 from everlearn.statistics.class_means import ClassMeans
 
@@ -65,3 +66,15 @@ def test_a_copy_does_not_take_the_half_made_room_along(full):
     full.make_room()
     assert full._room._means is not None
     assert copy.deepcopy(full)._room._means is None
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 2, 5, 8])
+@pytest.mark.parametrize("fill", [0, 7])
+def test_two_threads_pad_an_array_like_one(rng, monkeypatch, n_rows, fill):
+    array = rng.normal(size=(n_rows, 3))
+    one = arrays.padded(array, 9, fill)
+    monkeypatch.setattr(arrays, "LARGE_COPY", 0)
+    two = arrays.padded(array, 9, fill)
+    np.testing.assert_array_equal(one[:n_rows], array)
+    assert (one[n_rows:] == fill).all()
+    np.testing.assert_array_equal(two, one)
