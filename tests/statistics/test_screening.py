@@ -18,9 +18,11 @@ from everlearn.statistics.screening import Products, Screen
 
 
 def screen_of(rows, centre=None, fine=False):
-    screen = Screen(rows.mean(axis=0) if centre is None else centre, fine=fine)
+    screen = Screen(rows.mean(axis=0) if centre is None else centre)
     while not screen.extend(rows):
         pass
+    while fine and not screen.is_fine:
+        screen.refine(rows)
     return screen
 
 
@@ -196,6 +198,41 @@ def test_flat_shares_are_found_with_fine_bounds(rng):
     assert set(np.argsort(-expected)[:5]) <= set(slots)
     assert sum(scored) < 50
     assert shares.sum() < 0.5
+
+
+def test_a_second_byte_is_added_while_rows_change(rng, monkeypatch):
+    monkeypatch.setattr(screening, "SLICE", 64)
+    rows, x = rng.normal(size=(500, 32)), rng.normal(size=32)
+    screen = screen_of(rows[:400])
+
+    def shares():
+        return screen.shares(
+            Products(x),
+            np.ones(screen.n_rows),
+            lambda slots: rows[slots] @ x,
+            best=3,
+            temperature=5.0,
+            tolerance=0.01,
+        )
+
+    assert shares() is None
+    assert screen.wants_fine
+    for step in range(7):
+        assert not screen.is_fine
+        screen.refine(rows[: screen.n_rows])
+        changed = rng.choice(screen.n_rows, 5, replace=False)
+        rows[changed] *= 1.5
+        screen.mend(rows, changed)
+        while step < 6 and not screen.extend(rows[: 410 + 5 * step]):
+            pass
+    assert screen.is_fine
+    while not screen.extend(rows):
+        pass
+    assert screen.is_fine
+    slots, found, _ = shares()
+    expected = softmax(rows @ x / 5.0)
+    np.testing.assert_allclose(found, expected[slots], rtol=0.005)
+    assert set(np.argsort(-expected)[:3]) <= set(slots)
 
 
 @pytest.mark.parametrize("fine", [False, True])

@@ -15,8 +15,8 @@ Rows whose upper bound is below the n-th largest lower bound cannot be among the
 usually a handful, are scored in double precision by the caller. The bounds include the rounding of
 that computation, so the answer equals that over all rows, ties included.
 
-A fine screen keeps a second byte per number, e_k ≈ (s_k / 254) f_k, which is read where the bounds
-of one byte leave a sum over all rows too uncertain: its bounds are two hundred times as close.
+Where these bounds leave a sum over all rows too uncertain, a second byte per number is kept,
+e_k ≈ (s_k / 254) f_k, whose bounds are two hundred times as close.
 
 The copy is a cache of rows kept elsewhere: an eighth of their memory, built in slices of ``SLICE``
 rows per call so that no call stalls, and updated row by row, O(d) each.
@@ -100,15 +100,20 @@ class Screen:
     ----------
     centre : ndarray of shape (n_features,)
         The origin of the rows: a point near their mean.
-    fine : bool
-        Whether to keep a second byte per number, for :meth:`shares`.
+
+    Attributes
+    ----------
+    n_rows, n_fine : int
+        Number of encoded rows, and of those with a second byte.
+    wants_fine : bool
+        Whether a second byte would have helped; see :meth:`refine`.
     """
 
-    def __init__(self, centre: Array, *, fine: bool = False) -> None:
+    def __init__(self, centre: Array) -> None:
         n_features = len(centre)
         self.centre = np.array(centre, dtype=np.float64)
-        self.is_fine = fine
-        self.n_rows = 0
+        self.n_rows = self.n_fine = 0
+        self.wants_fine = False
         self._codes: AnyArray = np.zeros((0, n_features), dtype=np.int8)
         self._fine_codes: AnyArray = np.zeros((0, n_features), dtype=np.int8)
         # By row: steps, gaps, lengths, squares and fine gaps, as used by the kernels.
@@ -129,9 +134,25 @@ class Screen:
         first, stop = self.n_rows, min(self.n_rows + SLICE, len(rows))
         if stop > len(self._codes):
             self._grow(int(ROOM * len(rows)))
+        if self.is_fine:
+            self.n_fine = stop
         self._encode(rows[first:stop], first)
         self.n_rows = stop
         return stop == len(rows)
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether all rows have a second byte."""
+        return len(self._fine_codes) > 0 and self.n_fine == self.n_rows
+
+    def refine(self, rows: Array) -> None:
+        """Give the next slice of encoded rows a second byte."""
+        if not len(self._fine_codes):
+            self._fine_codes = np.zeros_like(self._codes)
+            self._fine_sums = np.empty_like(self._sums)
+        first = self.n_fine
+        self.n_fine = min(first + SLICE, self.n_rows)
+        self._encode(rows[first : self.n_fine], first)
 
     def mend(self, rows: Array, slots: Slots) -> None:
         """Encode these rows again."""
@@ -180,6 +201,7 @@ class Screen:
                 )
                 if shares is not None:
                     return shares
+            self.wants_fine = True
         return None
 
     def _shares(
@@ -207,6 +229,7 @@ class Screen:
             weights = np.exp((scores - top) / temperature)
             whole = weights.sum()
             for more in (0, *further):
+                self.wants_fine = self.wants_fine or more > 0
                 if len(found) + more > LARGE_SHARE * n:
                     return None
                 if more and len(rest):
@@ -320,7 +343,7 @@ class Screen:
     def _grow(self, capacity: int) -> None:
         self._codes = padded(self._codes[: self.n_rows], capacity)
         self._facts = np.stack([padded(fact[: self.n_rows], capacity) for fact in self._facts])
-        if self.is_fine:
+        if len(self._fine_codes):
             self._fine_codes = padded(self._fine_codes[: self.n_rows], capacity)
             self._fine_sums = np.empty(capacity, dtype=np.int32)
         self._sums = np.empty(capacity, dtype=np.int32)

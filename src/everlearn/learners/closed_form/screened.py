@@ -41,17 +41,9 @@ class ScreenedQuestion:
 
 
 class ScreenedMeans:
-    """A screen of class means that follows them; a cache, built slice by slice.
+    """A screen of class means that follows them; a cache, built slice by slice."""
 
-    Parameters
-    ----------
-    fine : bool
-        Whether the screen keeps a second byte per number from the beginning. Otherwise it is built
-        again with one when shares are first asked for.
-    """
-
-    def __init__(self, *, fine: bool = False) -> None:
-        self._fine = fine
+    def __init__(self) -> None:
         self._screen: Screen | None = None
         self._means: ClassMeans | None = None
         self._mark = 0
@@ -80,11 +72,11 @@ class ScreenedMeans:
         tolerance: float,
     ) -> Shares | None:
         """The same with their shares of probability, see :meth:`Screen.shares`."""
-        if not self._fine:
-            self._fine, self._screen = True, None
         screen = self._ready(means)
         if screen is None:
             return None
+        if screen.wants_fine and not screen.is_fine:
+            screen.refine(means.means)
         return screen.shares(
             asked.products(screen),
             means.counts,
@@ -94,10 +86,14 @@ class ScreenedMeans:
             tolerance=tolerance,
         )
 
-    def build(self, means: ClassMeans) -> None:
-        """Build the screen at once."""
-        while means.n_slots >= MANY_ROWS and self._ready(means) is None:
+    def build(self, means: ClassMeans, *, fine: bool = False) -> None:
+        """Build the screen at once; ``fine`` with the second byte, for :meth:`shares`."""
+        if means.n_slots < MANY_ROWS:
+            return
+        while (screen := self._ready(means)) is None:
             pass
+        while fine and not screen.is_fine:
+            screen.refine(means.means)
 
     def _ready(self, means: ClassMeans) -> Screen | None:
         """The screen, with all classes in it; ``None`` where there is none yet."""
@@ -112,7 +108,7 @@ class ScreenedMeans:
     def _followed(self, means: ClassMeans) -> Screen:
         changed = means.changes.since(self._mark) if self._means is means else None
         if self._screen is None or changed is None or means.n_slots > GROWTH * self._planned_for:
-            self._screen = Screen(means.mean, fine=self._fine)
+            self._screen = Screen(means.mean)
             self._means, self._planned_for = means, means.n_slots
         elif changed:
             self._screen.mend(means.means, np.array(sorted(changed), dtype=np.intp))
@@ -120,4 +116,4 @@ class ScreenedMeans:
         return self._screen
 
     def __getstate__(self) -> dict[str, object]:
-        return ScreenedMeans(fine=self._fine).__dict__  # a copy builds its own when needed
+        return ScreenedMeans().__dict__  # a copy builds its own when needed

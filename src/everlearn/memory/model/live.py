@@ -91,9 +91,9 @@ class LiveProducts:
         self._names = SquaredLengths(model.means.moments_)
         self._lengths = self._direction_lengths()
         self._average: Array | None = None
-        self._screened_classes = ScreenedMeans(fine=True)
+        self._screened_classes = ScreenedMeans()
         self._screened_names = ScreenedMeans()
-        self._screened_classes.build(self._learner.moments_)
+        self._screened_classes.build(self._learner.moments_, fine=True)
         self._screened_names.build(model.means.moments_)
         self._was_taught = False
 
