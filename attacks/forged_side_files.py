@@ -69,7 +69,7 @@ def build(folder: Path, taught: int = TAUGHT) -> None:
 
 
 def snapshot(folder: Path, rng: np.random.Generator) -> None:
-    """Replace the calibration, the classifier or the means of a snapshot."""
+    """Replace the calibration, the classifier, the means or the factor of a snapshot."""
     path = next(folder.glob("snapshot-*"))
     data = path.read_bytes()
     start = data.find(b"\n", len(SNAPSHOT)) + 1
@@ -80,6 +80,9 @@ def snapshot(folder: Path, rng: np.random.Generator) -> None:
     if which == 2:
         calibration, _ = forged_models.forge(rng, json.loads(parts[2]), {})
         parts[2] = _as_json(calibration)
+    elif which == 3:
+        n_numbers = int(rng.integers(1, 64)) ** 2 + int(rng.integers(2))
+        parts[3] = rng.choice([-1.0, 1.0, 1e300, np.nan], n_numbers).tobytes()
     else:
         parts[which] = _forged_model(parts[which], rng)
     header["lengths"] = [len(part) for part in parts]

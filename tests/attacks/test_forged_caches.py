@@ -54,11 +54,11 @@ def test_a_snapshot_with_names_missing_from_the_journal_is_skipped(closed, label
     data = path.read_bytes()
     start = data.find(b"\n", len(snapshot.MAGIC)) + 1
     header, body = json.loads(data[len(snapshot.MAGIC) : start]), data[start:]
-    first, second, _ = np.cumsum(header["lengths"])
+    first, second, *_ = np.cumsum(header["lengths"])
     parts = [loads(body[a:b], "part") for a, b in ((0, first), (first, second))]
     taught = [dumps(clone(part).partial_fit(X[[0, -1]], labels)) for part in parts]
     body = b"".join([*taught, body[second:]])
-    header |= {"lengths": [*map(len, taught), header["lengths"][2]]}
+    header |= {"lengths": [*map(len, taught), *header["lengths"][2:]]}
     header |= {"sha256": hashlib.sha256(body).hexdigest()}
     path.write_bytes(snapshot.MAGIC + json.dumps(header).encode() + b"\n" + body)
     for prepared in folder.glob("prepared-*"):

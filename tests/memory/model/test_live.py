@@ -333,6 +333,8 @@ def test_opening_uses_the_factor_of_the_snapshot(with_snapshot, matrices):
         (lambda R: R[:-1, :-1].copy(), True),
         (lambda R: R[:-1].copy(), True),
         (lambda R: 1.001 * R, False),
+        (lambda R: 1e200 * R, False),
+        (lambda R: 1e-200 * R, False),
         (lambda R: R.T @ R, False),
     ],
 )
