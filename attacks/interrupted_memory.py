@@ -50,7 +50,8 @@ class Tally:
 
 
 def interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
+    """Ctrl-C: everlearn holds it back while numba compiles, which must not be interrupted."""
+    signal.raise_signal(signal.SIGINT)
 
 
 def attack(interrupts: int, seed: int = 0) -> Tally:
@@ -58,6 +59,8 @@ def attack(interrupts: int, seed: int = 0) -> Tally:
     rng = np.random.default_rng(seed)
     longest: dict[str, float] = defaultdict(lambda: 0.01)
     before = signal.signal(signal.SIGALRM, interrupt)
+    # A process in the background of a shell ignores it.
+    interrupted_before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         while tally.interrupted < interrupts:
             with tempfile.TemporaryDirectory() as place:
@@ -72,6 +75,7 @@ def attack(interrupts: int, seed: int = 0) -> Tally:
             )
     finally:
         signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGINT, interrupted_before)
     return tally
 
 
