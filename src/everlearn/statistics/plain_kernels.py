@@ -219,7 +219,7 @@ def code_products(codes: AnyArray, query: AnyArray, sums: AnyArray) -> None:
 
 
 def bound_scores(
-    sums: Array,
+    sums: AnyArray,
     steps: Array,
     gaps: Array,
     lengths: Array,

@@ -122,7 +122,7 @@ class Screen:
         # of the first, and the upper bound of the score.
         self._sums = np.zeros(0, dtype=np.int32)
         self._fine_sums = np.zeros(0, dtype=np.int32)
-        self._near_sums = np.zeros(0)
+        self._near_sums: AnyArray = self._sums
         self._upper = np.zeros(0)
 
     def squares(self) -> Array:
@@ -265,16 +265,16 @@ class Screen:
         steps, gaps, lengths, _, fine_gaps = self._facts[:, :n]
         if fine:
             code_products(self._fine_codes[:n], question.query, self._fine_sums[:n])
-            self._near_sums[:n] += self._fine_sums[:n] / FINER
+            self._near_sums = self._sums[:n] + self._fine_sums[:n] / FINER
             gaps, lengths = fine_gaps, lengths + gaps + fine_gaps
         else:
             code_products(self._codes[:n], question.query, self._sums[:n])
-            self._near_sums[:n] = self._sums[:n]
+            self._near_sums = self._sums[:n]
         lowest = np.empty(best)
         far = float(np.sqrt(self.centre @ self.centre)) * question.length
         with np.errstate(over="ignore", invalid="ignore"):
             bound_scores(
-                self._near_sums[:n],
+                self._near_sums,
                 steps,
                 gaps,
                 lengths,
@@ -347,5 +347,4 @@ class Screen:
             self._fine_codes = padded(self._fine_codes[: self.n_rows], capacity)
             self._fine_sums = np.empty(capacity, dtype=np.int32)
         self._sums = np.empty(capacity, dtype=np.int32)
-        self._near_sums = np.empty(capacity)
         self._upper = np.empty(capacity)

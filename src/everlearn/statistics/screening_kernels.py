@@ -77,7 +77,7 @@ def code_products(codes: AnyArray, query: AnyArray, sums: AnyArray) -> None:
 
 @compiled
 def bound_scores(
-    sums: Array,
+    sums: AnyArray,
     steps: Array,
     gaps: Array,
     lengths: Array,
