@@ -9,7 +9,7 @@ Changes are deferred until the factor is needed, because a learner that is taugh
 examples between two questions needs one rebuild, not a thousand updates. Then, by the number
 pending:
 
-    up to 16 rows, or 50 ms         one compiled Givens sweep each, O(d²), on one thread
+    up to 16 rows, or 10⁸ / d²      one compiled Givens sweep each, O(d²), on one thread
     up to an eighth of d, at least 64   LAPACK tpqrt on the stacked rows, BLAS-3
     more                            Cholesky of A
 
@@ -39,7 +39,8 @@ SMALLEST_SHARE = 1e-8
 # More rows are added one by one, too, if that takes at most so many multiplications: on a busy
 # machine LAPACK's threads wait for one another, which takes seconds.
 SINGLE_ROWS, SINGLE_PRODUCTS = FEW_ROWS, 1e8
-# So many rows are added, of many, in the time in which one is removed.
+# So many times fewer rows may wait to be removed: each is a downdate of its own, whereas many added
+# rows are part of one matrix product.
 ONE_REMOVED = 8
 TPQRT_BLOCK = 32
 

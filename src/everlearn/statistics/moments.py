@@ -43,8 +43,8 @@ from everlearn.statistics.waiting_rows import (
 MANY_ROWS = 512
 # Examples learned at a time: their rows stay in the cache until they are added to S.
 BLOCK_ROWS = 1024
-# Up to this many multiplications, class means are added to a matrix on one thread: the threads of
-# BLAS halve its second on a quiet machine and make it five on a busy one.
+# Up to this many multiplications, a second or two, class means are added to a matrix on one thread:
+# on a busy machine the threads of BLAS wait for one another.
 ON_ONE_THREAD = 2e10
 # A scatter that was this many times larger before a removal is rounding error, not variance.
 LEAST_SHARE = 1e-10
